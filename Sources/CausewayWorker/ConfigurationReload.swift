@@ -27,17 +27,17 @@ package struct ConfigurationSource: Sendable {
 actor ConfigurationReload {
     /// The time between two polls of the file. A changed file is read only when two polls in a row find the
     /// same state, because the first poll may find a half-written file.
-    static let interval = Duration.seconds(1)
+    static let pollInterval = Duration.seconds(1)
 
     private let source: ConfigurationSource
-    private var running: WorkerConfiguration
+    private var runningConfiguration: WorkerConfiguration
     private let log: SharedKindLog
     /// Gives the changed numbers to the lanes.
     private let apply: @Sendable (WorkerConfiguration) -> Void
     /// The state of the file when it was last read.
-    private var read: FileState?
+    private var stateAtLastRead: FileState?
     /// A newer state of the file, found by one poll. The file is read if the next poll finds the same state.
-    private var seen: FileState?
+    private var stateAtLastPoll: FileState?
 
     init(
         _ source: ConfigurationSource,
@@ -46,44 +46,46 @@ actor ConfigurationReload {
         apply: @escaping @Sendable (WorkerConfiguration) -> Void
     ) {
         self.source = source
-        self.running = running
+        runningConfiguration = running
         self.log = log
         self.apply = apply
-        read = source.path.flatMap(FileState.init)
-        seen = read
+        stateAtLastRead = source.path.flatMap(FileState.init)
+        stateAtLastPoll = stateAtLastRead
     }
 
     /// Watches the file until the task is cancelled.
     func run() async {
         while !Task.isCancelled {
-            try? await Task.sleep(for: Self.interval)
+            try? await Task.sleep(for: Self.pollInterval)
             readIfChanged()
         }
     }
 
     private func readIfChanged() {
         let state = source.path.flatMap(FileState.init)
-        defer { seen = state }
-        guard state != nil, state == seen, state != read else { return }
+        defer { stateAtLastPoll = state }
+        guard state != nil, state == stateAtLastPoll, state != stateAtLastRead else { return }
         reload()
     }
 
     func reload() {
-        read = source.path.flatMap(FileState.init)
-        let wanted: WorkerConfiguration
+        stateAtLastRead = source.path.flatMap(FileState.init)
+        let wantedConfiguration: WorkerConfiguration
         do {
-            wanted = try source.loader.load(path: source.path)
+            wantedConfiguration = try source.loader.load(path: source.path)
         } catch {
             return log(
                 .configurationRejected,
                 ["faults": "\(error.faults.map(\.description).joined(separator: "; "))"]
             )
         }
-        let change = ConfigurationChange(from: running, to: wanted)
-        running = change.configuration
-        source.threshold.level = running.log.level
+        let change = ConfigurationChange(from: runningConfiguration, to: wantedConfiguration)
+        runningConfiguration = change.configuration
+        source.threshold.level = runningConfiguration.log.level
         // Apply also if no key has changed: a file of shapes may have changed.
-        if !change.taken.isEmpty || running.apps.contains(where: { $0.shapes.file != nil }) { apply(running) }
+        if !change.taken.isEmpty || runningConfiguration.apps.contains(where: { $0.shapes.file != nil }) {
+            apply(runningConfiguration)
+        }
         if !change.needingRestart.isEmpty {
             log(.configurationNeedsRestart, ["keys": "\(change.needingRestart.joined(separator: ", "))"])
         }
@@ -100,8 +102,8 @@ private struct FileState: Equatable {
     var device: UInt64
     var inode: UInt64
     var bytes: Int64
-    var seconds: Int
-    var nanoseconds: Int
+    var modificationSeconds: Int
+    var modificationNanoseconds: Int
 
     /// Reads the state of a file; nil if there is no file.
     init?(path: String) {
@@ -110,7 +112,7 @@ private struct FileState: Equatable {
         device = UInt64(status.st_dev)
         inode = UInt64(status.st_ino)
         bytes = Int64(status.st_size)
-        seconds = status.st_mtim.tv_sec
-        nanoseconds = status.st_mtim.tv_nsec
+        modificationSeconds = status.st_mtim.tv_sec
+        modificationNanoseconds = status.st_mtim.tv_nsec
     }
 }

@@ -5,7 +5,7 @@ import Glibc
 struct ProcessorShare {
     var groups = ControlGroups()
     /// The kernel's file about the process.
-    var status = "/proc/self/status"
+    var statusFile = "/proc/self/status"
 
     /// At least 1. For a quota of one and a half processors this is two, because two lanes that share
     /// processors are better than an idle half.
@@ -18,7 +18,8 @@ struct ProcessorShare {
     /// kernel does not report it.
     private var affinityProcessors: Int? {
         let name = "Cpus_allowed:"
-        guard let line = ControlGroups.text(status)?.split(separator: "\n").first(where: { $0.hasPrefix(name) }) else {
+        guard let line = ControlGroups.text(statusFile)?.split(separator: "\n").first(where: { $0.hasPrefix(name) })
+        else {
             return nil
         }
         let count = line.dropFirst(name.count).reduce(0) { $0 + ($1.hexDigitValue?.nonzeroBitCount ?? 0) }
@@ -27,11 +28,11 @@ struct ProcessorShare {
 
     /// The smallest quota of the process's control group and its enclosing groups, in processors, rounded up.
     /// Nil if none has a quota, or if the control groups are of version 1.
-    private var quotaProcessors: Int? { groups.unifiedTexts("cpu.max").compactMap(Self.quota).min() }
+    private var quotaProcessors: Int? { groups.unifiedTexts("cpu.max").compactMap(Self.quotaProcessors).min() }
 
     /// Reads `cpu.max`: microseconds of processor time (or `max`) in each period, and the length of the
     /// period. Rounds up.
-    private static func quota(_ text: String) -> Int? {
+    private static func quotaProcessors(_ text: String) -> Int? {
         let words = text.split(whereSeparator: \.isWhitespace)
         guard words.count == 2, let time = Int64(words[0]), let period = Int64(words[1]), time > 0, period > 0 else {
             return nil

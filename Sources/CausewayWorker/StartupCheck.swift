@@ -15,7 +15,7 @@ package enum StartupCheck {
         requiresFiles: Bool
     ) -> [(key: String, message: String)] {
         var findings = Findings(requiresFiles: requiresFiles)
-        keys(configuration, &findings)
+        checkKeys(configuration, &findings)
         for app in configuration.apps {
             findings.examine("apps.\(app.name).shapes.file", file: app.shapes.file) { _ in _ = try app.contractRule() }
         }
@@ -24,13 +24,13 @@ package enum StartupCheck {
         findings.examine("apns.sharedTokenKeyFile", file: apns.sharedTokenKeyFile) {
             _ = try ProviderTokenSeal(keyFile: $0)
         }
-        redis(configuration.redis, &findings)
-        tracing(configuration.tracing, &findings)
-        kafka(configuration.kafka, &findings)
-        return findings.all
+        checkRedis(configuration.redis, &findings)
+        checkTracing(configuration.tracing, &findings)
+        checkKafka(configuration.kafka, &findings)
+        return findings.faults
     }
 
-    private static func keys(_ configuration: WorkerConfiguration, _ findings: inout Findings) {
+    private static func checkKeys(_ configuration: WorkerConfiguration, _ findings: inout Findings) {
         for app in configuration.apps {
             for environment in app.environments {
                 let signingKey = app.key(for: environment)
@@ -43,19 +43,19 @@ package enum StartupCheck {
         }
     }
 
-    private static func redis(_ redis: WorkerConfiguration.Redis, _ findings: inout Findings) {
-        var bare = redis
-        bare.passwordFile = nil
-        bare.sentinelPasswordFile = nil
-        bare.caFile = nil
-        bare.certificateFile = nil
-        bare.keyFile = nil
-        guard findings.examine("redis.url", { _ = try RedisConfiguration(bare) }) else { return }
+    private static func checkRedis(_ redis: WorkerConfiguration.Redis, _ findings: inout Findings) {
+        var withoutFiles = redis
+        withoutFiles.passwordFile = nil
+        withoutFiles.sentinelPasswordFile = nil
+        withoutFiles.caFile = nil
+        withoutFiles.certificateFile = nil
+        withoutFiles.keyFile = nil
+        guard findings.examine("redis.url", { _ = try RedisConfiguration(withoutFiles) }) else { return }
         func examine(_ name: String, _ path: WritableKeyPath<WorkerConfiguration.Redis, String?>) {
             findings.examine("redis.\(name)", file: redis[keyPath: path]) { file in
-                var one = bare
-                one[keyPath: path] = file
-                _ = try RedisConfiguration(one)
+                var withOneFile = withoutFiles
+                withOneFile[keyPath: path] = file
+                _ = try RedisConfiguration(withOneFile)
             }
         }
         examine("passwordFile", \.passwordFile)
@@ -63,34 +63,34 @@ package enum StartupCheck {
         examine("caFile", \.caFile)
         guard let keyFile = redis.keyFile, access(keyFile, F_OK) == 0 else { return }
         findings.examine("redis.certificateFile", file: redis.certificateFile) { file in
-            var one = bare
-            (one.certificateFile, one.keyFile) = (file, keyFile)
-            _ = try RedisConfiguration(one)
+            var withOneFile = withoutFiles
+            (withOneFile.certificateFile, withOneFile.keyFile) = (file, keyFile)
+            _ = try RedisConfiguration(withOneFile)
         }
     }
 
-    private static func tracing(_ tracing: WorkerConfiguration.Tracing, _ findings: inout Findings) {
-        var bare = tracing
-        (bare.caFile, bare.headersFile) = (nil, nil)
+    private static func checkTracing(_ tracing: WorkerConfiguration.Tracing, _ findings: inout Findings) {
+        var withoutFiles = tracing
+        (withoutFiles.caFile, withoutFiles.headersFile) = (nil, nil)
         findings.examine("tracing.caFile", file: tracing.caFile) { file in
-            var one = bare
-            one.caFile = file
-            _ = try WorkerSetup.collector(one)
+            var withOneFile = withoutFiles
+            withOneFile.caFile = file
+            _ = try WorkerSetup.collector(withOneFile)
         }
         findings.examine("tracing.headersFile", file: tracing.headersFile) { file in
-            var one = bare
-            one.headersFile = file
-            _ = try WorkerSetup.collector(one)
+            var withOneFile = withoutFiles
+            withOneFile.headersFile = file
+            _ = try WorkerSetup.collector(withOneFile)
         }
     }
 
-    private static func kafka(_ kafka: WorkerConfiguration.Kafka, _ findings: inout Findings) {
-        var present = kafka
-        present.propertyFiles.removeAll { !findings.canExamine($0.path) }
+    private static func checkKafka(_ kafka: WorkerConfiguration.Kafka, _ findings: inout Findings) {
+        var withPresentFiles = kafka
+        withPresentFiles.propertyFiles.removeAll { !findings.canExamine($0.path) }
         for file in kafka.propertyFiles where file.name == "sasl.password" && !findings.canExamine(file.path) {
             // librdkafka refuses a user without a password. The file with the password exists only on the
             // worker's machine, so the check uses the file's path as the password.
-            present.properties.append(KafkaProperty(name: file.name, value: file.path))
+            withPresentFiles.properties.append(KafkaProperty(name: file.name, value: file.path))
         }
         func isUsable(_ property: KafkaProperties.Property) -> Bool {
             // If the property names a file or directory of certificates or keys that does not exist on this
@@ -98,10 +98,10 @@ package enum StartupCheck {
             KafkaLocationFile(property).map { findings.canExamine($0.path) } ?? true
         }
         do {
-            for fault in Consumer.faults(of: try present.consumerProperties.filter(isUsable)) {
+            for fault in Consumer.faults(of: try withPresentFiles.consumerProperties.filter(isUsable)) {
                 findings.add(key(of: fault.name, in: kafka, ("consumer", kafka.consumer)), fault.reason)
             }
-            for fault in Producer.faults(of: try present.producerProperties.filter(isUsable)) {
+            for fault in Producer.faults(of: try withPresentFiles.producerProperties.filter(isUsable)) {
                 findings.add(key(of: fault.name, in: kafka, ("producer", kafka.producer)), fault.reason)
             }
         } catch {
@@ -128,12 +128,12 @@ package enum StartupCheck {
     /// Collects the faults, each once.
     private struct Findings {
         let requiresFiles: Bool
-        private(set) var all: [(key: String, message: String)] = []
+        private(set) var faults: [(key: String, message: String)] = []
 
         init(requiresFiles: Bool) { self.requiresFiles = requiresFiles }
 
         mutating func add(_ key: String, _ message: String) {
-            if !all.contains(where: { $0 == (key, message) }) { all.append((key, message)) }
+            if !faults.contains(where: { $0 == (key, message) }) { faults.append((key, message)) }
         }
 
         /// Whether a file can be examined. The file may be missing on a machine that is not the worker's.

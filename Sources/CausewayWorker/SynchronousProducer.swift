@@ -7,15 +7,15 @@ final class SynchronousProducer {
     /// One record to produce. A value of nil writes a tombstone.
     typealias Record = (key: [UInt8], value: [UInt8]?)
 
-    private static let acknowledgementMilliseconds: Int64 = 15_000
+    private static let acknowledgementTimeoutMilliseconds: Int64 = 15_000
     // Closing the client cannot be interrupted, so it may delay a worker's stop by this time.
-    private static let closeMilliseconds: Int64 = 1_000
+    private static let closeTimeoutMilliseconds: Int64 = 1_000
     /// The longest wait for acknowledgements before the next check whether the task is cancelled.
-    private static let flushMilliseconds: Int64 = 250
+    private static let flushTimeoutMilliseconds: Int64 = 250
 
     private let topicName: String
     private let properties: [KafkaProperties.Property]
-    private var open: (producer: Producer, topic: ProducerTopic)?
+    private var openClient: (producer: Producer, topic: ProducerTopic)?
     /// The state of the open client's connection. The client holds this object weakly, so the producer keeps
     /// it.
     private var contact: BrokerContact?
@@ -28,8 +28,8 @@ final class SynchronousProducer {
     deinit { close() }
 
     func close() {
-        _ = open?.producer.close(deadlineMilliseconds: Self.closeMilliseconds)
-        open = nil
+        _ = openClient?.producer.close(deadlineMilliseconds: Self.closeTimeoutMilliseconds)
+        openClient = nil
     }
 
     /// - Throws: an error if any record is not acknowledged. Kafka may still have written some or all of the
@@ -45,7 +45,7 @@ final class SynchronousProducer {
     }
 
     private func produceAndWait(_ records: [Record]) throws(KafkaError) {
-        let (producer, topic) = try opened()
+        let (producer, topic) = try openIfNeeded()
         for record in records {
             let outcome = record.key.withUnsafeBytes { key in
                 guard let value = record.value else {
@@ -56,39 +56,39 @@ final class SynchronousProducer {
             switch outcome {
             case .queued: continue
             case .failed(let error): throw error
-            case .queueFull: throw unacknowledged(code: -1)
+            case .queueFull: throw unacknowledgedError(code: -1)
             }
         }
-        var (acknowledged, failure) = (0, Int32(-1))
-        var flushesLeft = Self.acknowledgementMilliseconds / Self.flushMilliseconds
+        var (acknowledgedCount, failureCode) = (0, Int32(-1))
+        var flushesLeft = Self.acknowledgementTimeoutMilliseconds / Self.flushTimeoutMilliseconds
         var isDone = false
         while !isDone, flushesLeft > 0, !Task.isCancelled {
-            isDone = producer.flush(timeoutMilliseconds: Self.flushMilliseconds) { _, code, _ in
-                if code == 0 { acknowledged += 1 } else { failure = code }
+            isDone = producer.flush(timeoutMilliseconds: Self.flushTimeoutMilliseconds) { _, code, _ in
+                if code == 0 { acknowledgedCount += 1 } else { failureCode = code }
             }
             flushesLeft -= 1
         }
-        guard acknowledged == records.count else {
+        guard acknowledgedCount == records.count else {
             if let reason = contact?.failure(producer.hasReachedBroker) { throw KafkaError.noBroker(reason) }
-            throw unacknowledged(code: failure)
+            throw unacknowledgedError(code: failureCode)
         }
     }
 
-    private func unacknowledged(code: Int32) -> KafkaError {
+    private func unacknowledgedError(code: Int32) -> KafkaError {
         KafkaError(code: code, reason: "\(topicName): records were not acknowledged", isRetriable: true)
     }
 
-    private func opened() throws(KafkaError) -> (producer: Producer, topic: ProducerTopic) {
-        if let open { return open }
+    private func openIfNeeded() throws(KafkaError) -> (producer: Producer, topic: ProducerTopic) {
+        if let openClient { return openClient }
         let contact = BrokerContact(of: topicName, properties: properties)
         let producer = try Producer(properties: properties, logHandler: contact)
         do throws(KafkaError) {
             let topic = try producer.topic(topicName)
-            open = (producer, topic)
+            openClient = (producer, topic)
             self.contact = contact
             return (producer, topic)
         } catch {
-            _ = producer.close(deadlineMilliseconds: Self.closeMilliseconds)
+            _ = producer.close(deadlineMilliseconds: Self.closeTimeoutMilliseconds)
             throw error
         }
     }

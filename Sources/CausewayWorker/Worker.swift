@@ -16,7 +16,7 @@ import Synchronization
 /// Kafka, Redis and APNs may be down at the start: the worker waits for them.
 package final class Worker: Service {
     /// How long closing the producer may take if the worker could not start.
-    static let closeMilliseconds: Int64 = 5_000
+    static let closeTimeoutMilliseconds: Int64 = 5_000
 
     private let setup: WorkerSetup
     private var log: SharedKindLog { setup.log }
@@ -72,7 +72,7 @@ package final class Worker: Service {
         let sharedProviderTokens = try setup.makeSharedProviderTokens()
         let channelKeeper = try setup.makeChannelKeeper()
         let lifetimeKeeper = try setup.makeLifetimeKeeper()
-        await sharedProviderTokens?.begin()
+        await sharedProviderTokens?.awaitFirstTokens()
         let storeWatch = try setup.makeStoreWatch { fault in
             signals.fail(fault)
             wakeup.signal()
@@ -80,7 +80,7 @@ package final class Worker: Service {
         try startThreads(signals: signals)
         log(.workerStarted, ["lanes": "\(setup.laneCount)", "memory": "\(setup.memory)"])
         let setup = setup
-        let watching = Task { await storeWatch.run() }
+        let storeWatchTask = Task { await storeWatch.run() }
         await withTaskGroup(of: Void.self) { group in
             group.addTask {
                 var watch = setup.keyFileWatch
@@ -100,15 +100,15 @@ package final class Worker: Service {
             } onGracefulShutdown: {
                 // `StoreWatch` may wait for a Redis that does not answer, so cancel its task. From now on,
                 // the partitions' next owners notice losses.
-                watching.cancel()
+                storeWatchTask.cancel()
                 setup.registry.condition.change { $0.isDraining = true }
                 signals.requestStop()
                 wakeup.signal()
             }
             group.cancelAll()
         }
-        watching.cancel()
-        await watching.value
+        storeWatchTask.cancel()
+        await storeWatchTask.value
         if signals.isStoppingAtOnce { await setup.traceExporter?.giveUp() } else { await setup.traceExporter?.finish() }
         if let error = signals.error { throw error }
         log(.workerStopped)
@@ -119,21 +119,21 @@ package final class Worker: Service {
         var lanes: [LoopThread] = []
         do {
             let setup = setup
-            let lanePlan = try setup.lane(producer)
+            let laneSetup = try setup.makeLaneSetup(producer)
             for number in 0..<setup.laneCount {
                 let thread = try LoopThread.start(name: "lane-\(number)") { loop in
-                    Self.runLane(number, loop: loop, setup: setup, lanePlan: lanePlan, signals: signals)
+                    Self.runLane(number, loop: loop, setup: setup, laneSetup: laneSetup, signals: signals)
                 }
                 lanes.append(thread)
             }
-            let (intakePlan, started) = (try setup.intake(producer), lanes)
+            let (intakeSetup, laneThreads) = (try setup.makeIntakeSetup(producer), lanes)
             _ = try LoopThread.start(name: "kafka") { loop in
-                Self.runIntake(loop: loop, setup: setup, intakePlan: intakePlan, lanes: started, signals: signals)
+                Self.runIntake(loop: loop, setup: setup, intakeSetup: intakeSetup, lanes: laneThreads, signals: signals)
             }
         } catch {
             setup.stopLanes()
             for lane in lanes { lane.join() }
-            _ = producer.close(deadlineMilliseconds: Self.closeMilliseconds)
+            _ = producer.close(deadlineMilliseconds: Self.closeTimeoutMilliseconds)
             throw error
         }
     }
@@ -142,7 +142,7 @@ package final class Worker: Service {
         _ number: Int,
         loop: EventLoop,
         setup: WorkerSetup,
-        lanePlan: LaneSetup,
+        laneSetup: LaneSetup,
         signals: IntakeSignals
     ) {
         do {
@@ -151,7 +151,7 @@ package final class Worker: Service {
                 loop: loop,
                 mailbox: setup.mailboxes[number],
                 kafkaWakeup: setup.wakeup,
-                setup: lanePlan
+                setup: laneSetup
             )
             lane.start()
             loop.run()
@@ -168,12 +168,12 @@ package final class Worker: Service {
     private static func runIntake(
         loop: EventLoop,
         setup: WorkerSetup,
-        intakePlan: IntakeSetup,
+        intakeSetup: IntakeSetup,
         lanes: [LoopThread],
         signals: IntakeSignals
     ) {
         do {
-            let intake = try Intake(loop: loop, setup: intakePlan, signals: signals)
+            let intake = try Intake(loop: loop, setup: intakeSetup, signals: signals)
             loop.run()
             for lane in lanes { lane.join() }
             intake.close()
@@ -182,7 +182,7 @@ package final class Worker: Service {
             signals.fail(error)
             setup.stopLanes()
             for lane in lanes { lane.join() }
-            _ = intakePlan.producer.close(deadlineMilliseconds: closeMilliseconds)
+            _ = intakeSetup.producer.close(deadlineMilliseconds: closeTimeoutMilliseconds)
         }
         signals.noteEnded()
     }

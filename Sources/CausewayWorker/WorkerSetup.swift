@@ -150,7 +150,7 @@ struct WorkerSetup: @unchecked Sendable {
         )
     }
 
-    func lane(_ producer: Producer) throws(KafkaError) -> LaneSetup {
+    func makeLaneSetup(_ producer: Producer) throws(KafkaError) -> LaneSetup {
         return LaneSetup(
             delivery: delivery,
             audiences: audiences,
@@ -186,19 +186,19 @@ struct WorkerSetup: @unchecked Sendable {
         guard let application = configuration.apps.firstIndex(where: { $0.bundleId == request.app }),
             let environment = DeviceEnvironment.allCases.first(where: { $0.name.description == name })
         else { return }
-        let known = KnownChannel(
+        let channelAnswer = ChannelAnswer(
             application: UInt16(application),
             audience: Array(request.audience.utf8).withUnsafeBytes { AudienceDigest(of: $0) },
             environment: environment,
             channel: channel
         )
         for mailbox in mailboxes {
-            mailbox.knownChannels.offer(known)
+            mailbox.channelAnswers.append(channelAnswer)
             mailbox.wakeup.signal()
         }
     }
 
-    func intake(_ producer: Producer) throws(KafkaError) -> IntakeSetup {
+    func makeIntakeSetup(_ producer: Producer) throws(KafkaError) -> IntakeSetup {
         IntakeSetup(
             consumerProperties: try consumerProperties,
             topics: [
@@ -227,7 +227,7 @@ struct WorkerSetup: @unchecked Sendable {
         // is now faulty, the lanes keep all their contracts.
         settings.applicationContracts = try? configuration.apps.map { try $0.contractRule() }
         registry.lifetimes.isNeeded = configuration.limitsLifetimes
-        for mailbox in mailboxes { mailbox.offer(settings) }
+        for mailbox in mailboxes { mailbox.offerSettings(settings) }
     }
 
     /// Orders every lane to leave its loop.
@@ -340,10 +340,10 @@ struct WorkerSetup: @unchecked Sendable {
     /// Limits the connections of the process. Every pool must have room for its first connection. The limit
     /// is twice the number of pools of all lanes, or the usual budget if that is larger, but at most 4,096.
     private static func connectionBudget(poolCount: Int) -> ConnectionBudget {
-        let usual = ConnectionBudget()
+        let defaults = ConnectionBudget()
         return ConnectionBudget(
-            connectionsMax: min(4_096, max(usual.connectionsMax, poolCount * 2)),
-            connectionsPerAddressMax: min(4_096, max(usual.connectionsPerAddressMax, poolCount * 2))
+            connectionsMax: min(4_096, max(defaults.connectionsMax, poolCount * 2)),
+            connectionsPerAddressMax: min(4_096, max(defaults.connectionsPerAddressMax, poolCount * 2))
         )
     }
 

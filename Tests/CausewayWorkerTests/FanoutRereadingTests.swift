@@ -19,7 +19,7 @@ import Testing
         table[Self.partition]
             .map {
                 InboxEntry(
-                    message: 0,
+                    messageAddress: 0,
                     assignment: $0.assignmentNumber,
                     readingNumber: $0.readingNumber,
                     topic: Intake.fanoutTopic,

@@ -5,7 +5,7 @@ import Testing
 
 /// The lag that a lane assumes until it has read to the end of the log.
 @Suite struct LagTests {
-    private static let assumed: Int64 = 10_001
+    private static let assumedRecords: Int64 = 10_001
 
     private func partitions(_ change: (inout LanePartitions.Entry) -> Void) -> LanePartitions {
         var entry = LanePartitions.Entry(
@@ -24,7 +24,7 @@ import Testing
     private func lag(at nowMilliseconds: Int64, _ change: (inout LanePartitions.Entry) -> Void) -> (
         Int64, isAssumed: Bool
     ) {
-        partitions(change).recordsBehind(at: 0, assumed: Self.assumed, nowMilliseconds: nowMilliseconds)
+        partitions(change).recordsBehind(at: 0, assumedRecords: Self.assumedRecords, nowMilliseconds: nowMilliseconds)
     }
 
     @Test func `The lag is the number of records that the lane has not read`() {
@@ -35,9 +35,12 @@ import Testing
     }
 
     @Test func `An unknown partition counts as far behind for a while`() {
-        #expect(lag(at: 1_999) { _ in } == (Self.assumed, true))
+        #expect(lag(at: 1_999) { _ in } == (Self.assumedRecords, true))
         #expect(lag(at: 2_000) { _ in } == (0, false))
-        #expect(lag(at: 1_999) { $0.highWatermark = 500 } == (Self.assumed, true), "its records are on their way")
+        #expect(
+            lag(at: 1_999) { $0.highWatermark = 500 } == (Self.assumedRecords, true),
+            "its records are on their way"
+        )
         #expect(lag(at: 2_000) { $0.highWatermark = 500 } == (0, false), "it was read to its end before")
         #expect(lag(at: 0) { $0.highWatermark = 0 } == (0, false), "nothing was ever written to it")
     }

@@ -145,7 +145,7 @@ import Testing
         let key = Self.activity("own")
         let number = key.withUnsafeBytes(LifetimeKey.number)
         let now = Int64(Date().timeIntervalSince1970 * 1_000)
-        let foreign = 3 * LifetimeKeeper.pageMax
+        let foreign = 3 * LifetimeKeeper.pageNamesMax
         scene.put(key, "r \(began) 0", dueMilliseconds: now - 1)
         scene.put((0..<foreign).map { Self.foreign("\($0)") }, in: number, "b \(began) 0", dueMilliseconds: now - 2)
         for _ in 1...4 { await scene.keeper.poll() }
@@ -161,7 +161,7 @@ import Testing
         let scene = try Scene()
         let now = Int64(Date().timeIntervalSince1970 * 1_000)
         scene.put(
-            (0..<20 * LifetimeKeeper.pageMax).map { Self.foreign("\($0)") },
+            (0..<20 * LifetimeKeeper.pageNamesMax).map { Self.foreign("\($0)") },
             in: 0,
             "b \(began) 0",
             dueMilliseconds: now
@@ -184,8 +184,8 @@ import Testing
         return DueActivities(
             SharedHashes.DuePage(nowMilliseconds: now, namesInTimetable: 100, names: names),
             from: rank,
-            pageMax: 4,
-            claimMax: 2,
+            pageNamesMax: 4,
+            claimsMax: 2,
             apps: [Array("own".utf8)],
             ageMillisecondsMax: 1_000
         )

@@ -24,7 +24,7 @@ struct MemoryBudgetTests {
         arguments: [160, 256, 435, 512, 1_024, 4_096, 1_048_576] as [Int64],
         [1, 2, 4]
     )
-    func `The parts of the memory add up to the whole`(mebibytes: Int64, lanes: Int) throws {
+    func `The parts of the memory add up to the filePath`(mebibytes: Int64, lanes: Int) throws {
         let budget = try budget(mebibytes, lanes: lanes, connections: lanes * 4)
         #expect(sum(budget) <= mebibytes << 20)
         #expect(sum(budget) > (mebibytes << 20) - Int64(lanes), "nothing is left over but what does not divide")
@@ -58,9 +58,11 @@ struct MemoryBudgetTests {
     @Test func `The configuration overrides the control group, and the control group the default`() throws {
         var configuration = WorkerConfiguration()
         let without = MemoryShare(
-            groups: ControlGroups(unified: "/nowhere", memory: "/nowhere", membership: "/nowhere")
+            groups: ControlGroups(unifiedRoot: "/nowhere", memoryRoot: "/nowhere", membershipFile: "/nowhere")
         )
-        #expect(try MemoryBudget(configuration, laneCount: 1, share: without).totalBytes == MemoryBudget.bytesDefault)
+        #expect(
+            try MemoryBudget(configuration, laneCount: 1, share: without).totalBytes == MemoryBudget.defaultTotalBytes
+        )
         let groups = try MemoryGroups(member: "0::/\n", files: ["unified/memory.max": "1000000000"])
         let limited = try MemoryBudget(configuration, laneCount: 1, share: groups.share)
         #expect(limited.totalBytes == 850_000_000)
@@ -130,9 +132,9 @@ private final class MemoryGroups {
     var share: MemoryShare {
         MemoryShare(
             groups: ControlGroups(
-                unified: url.appendingPathComponent("unified").path,
-                memory: url.appendingPathComponent("memory").path,
-                membership: url.appendingPathComponent("self").path
+                unifiedRoot: url.appendingPathComponent("unified").path,
+                memoryRoot: url.appendingPathComponent("memory").path,
+                membershipFile: url.appendingPathComponent("self").path
             )
         )
     }

@@ -25,11 +25,11 @@ struct ProcessorShareTests {
         var share: ProcessorShare {
             ProcessorShare(
                 groups: ControlGroups(
-                    unified: url.appendingPathComponent("root").path,
-                    memory: "/nowhere",
-                    membership: url.appendingPathComponent("self").path
+                    unifiedRoot: url.appendingPathComponent("root").path,
+                    memoryRoot: "/nowhere",
+                    membershipFile: url.appendingPathComponent("self").path
                 ),
-                status: "/nowhere"
+                statusFile: "/nowhere"
             )
         }
     }
@@ -62,8 +62,8 @@ struct ProcessorShareTests {
     @Test func `Without control groups of version 2 there is no quota`() throws {
         #expect(try Groups(member: "4:cpu:/a\n", quotas: ["": "1 1"]).share.processors == Self.all)
         let unknown = ProcessorShare(
-            groups: ControlGroups(unified: "/nowhere", memory: "/nowhere", membership: "/nowhere"),
-            status: "/nowhere"
+            groups: ControlGroups(unifiedRoot: "/nowhere", memoryRoot: "/nowhere", membershipFile: "/nowhere"),
+            statusFile: "/nowhere"
         )
         #expect(unknown.processors == Self.all)
     }
@@ -77,7 +77,7 @@ struct ProcessorShareTests {
         let file = groups.url.appendingPathComponent("status")
         try "\(status)\n".write(to: file, atomically: true, encoding: .utf8)
         var share = groups.share
-        share.status = file.path
+        share.statusFile = file.path
         #expect(share.processors == processors)
     }
 }

@@ -148,7 +148,7 @@ import Testing
             let setup = try setup(configuration(keyFile: keyFile, lanes: lanes, apps: apps))
             let producer = try setup.makeProducer()
             defer { _ = producer.close(deadlineMilliseconds: 1_000) }
-            let pools = try setup.lane(producer).pools
+            let pools = try setup.makeLaneSetup(producer).pools
             #expect(pools.count == apps * 2, "one for each environment")
             let budget = try #require(pools.first).configuration.budget
             #expect(pools.allSatisfy { $0.configuration.budget === budget })

@@ -233,7 +233,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
         let lane = assignment.lane
         let bytes = InboxBytes.bytes(of: message)
         let entry = InboxEntry(
-            message: UInt(bitPattern: message.releaseOwnership()),
+            messageAddress: UInt(bitPattern: message.releaseOwnership()),
             assignment: assignment.assignmentNumber,
             readingNumber: assignment.readingNumber,
             topic: topic,
@@ -366,7 +366,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
         producer.pollReports { tag, error, _ in
             let lane = DeliveryReportTag.lane(of: tag)
             precondition(lane < rings.count, "the delivery report names an existing lane")
-            let report = DeliveryReport(tag: DeliveryReportTag.production(of: tag), error: error)
+            let report = DeliveryReport(tag: DeliveryReportTag.production(of: tag), errorCode: error)
             let isTaken = rings[lane].push(report)
             precondition(isTaken, "the ring has room for a report of each record of the lane")
             lanesToWake |= 1 << UInt64(lane & 63)

@@ -15,9 +15,9 @@ import LiveActivity
 ///
 /// The record also has the trace headers.
 enum DeferredHeaders {
-    private static let numbersCount = 18
+    private static let numberCount = 18
     /// The accepted range of times in `state`. No worker writes a time outside this range.
-    private static let milliseconds = Int64(-1)...1 << 53
+    private static let validMilliseconds = Int64(-1)...1 << 53
 
     static func append(_ view: RecordView, topic: [UInt8], dueMilliseconds: Int64, to headers: inout ProducedHeaders) {
         let deferral = view.deferral
@@ -63,7 +63,7 @@ enum DeferredHeaders {
     }
 
     private static func clamped(_ time: Int64) -> Int64 {
-        min(max(time, milliseconds.lowerBound), milliseconds.upperBound)
+        min(max(time, validMilliseconds.lowerBound), validMilliseconds.upperBound)
     }
 
     private static let heldStartFlag: UInt8 = 1
@@ -75,7 +75,7 @@ enum DeferredHeaders {
 
     static func deferral(_ state: String) -> Deferral? {
         var numbers = state.split(separator: " ", omittingEmptySubsequences: false)[...]
-        guard numbers.count == numbersCount else { return nil }
+        guard numbers.count == numberCount else { return nil }
         func next<Number: FixedWidthInteger>(_: Number.Type) -> Number? { Number(numbers.removeFirst()) }
         guard let topic = next(UInt8.self).flatMap(RecordTopic.init(rawValue:)), topic != .deferred,
             let partition = next(Int32.self), let offset = next(Int64.self), partition >= 0, offset >= 0,
@@ -88,7 +88,7 @@ enum DeferredHeaders {
             let statePriority = next(UInt8.self), [0, 5, 10].contains(statePriority),
             let isAlertExpired = next(UInt8.self), let serviceFaults = next(UInt8.self),
             let pauseEnd = next(Int64.self),
-            [record, received, registeredAt, pauseEnd].allSatisfy(milliseconds.contains),
+            [record, received, registeredAt, pauseEnd].allSatisfy(validMilliseconds.contains),
             timestamp < 0 || (Limits.timestampMin...Limits.timestampMax).contains(timestamp)
         else { return nil }
         return Deferral(

@@ -17,12 +17,12 @@ import LiveActivity
 /// A release that does not know the last three headers ignores them. The record also has the trace headers.
 enum FanoutHeaders {
     /// The most headers that are written here. The trace adds two more.
-    static let count = 6
-    private static let numbersCount = 15
+    static let headersMax = 6
+    private static let numberCount = 15
     /// The accepted range of times in `state`. No worker writes a time outside this range.
-    private static let milliseconds = Int64(-1)...1 << 53
+    private static let validMilliseconds = Int64(-1)...1 << 53
     /// The accepted range of offsets. No log has an offset above this range.
-    private static let offsets = Int64(0)...1 << 62
+    private static let validOffsets = Int64(0)...1 << 62
 
     /// - Parameter topic: the name of the commands topic.
     static func append(_ instruction: FanoutInstruction, topic: [UInt8], to headers: inout ProducedHeaders) {
@@ -56,7 +56,7 @@ enum FanoutHeaders {
 
     /// Returns the header `dropped` of a fan-out or deferred record. Empty if the header is missing or
     /// malformed.
-    static func dropped(of message: borrowing Message) -> UnsafeRawBufferPointer {
+    static func droppedFields(of message: borrowing Message) -> UnsafeRawBufferPointer {
         let nothing = UnsafeRawBufferPointer(start: nil, count: 0)
         guard let names = message.headers?.last("dropped"), DroppedFields.isText(names) else { return nothing }
         return names
@@ -85,7 +85,7 @@ enum FanoutHeaders {
         return channels
     }
 
-    private static func channel(_ text: String) -> (AudienceChannel, count: UInt8)? {
+    private static func channel(_ text: String) -> (channel: AudienceChannel, count: UInt8)? {
         let words = text.split(separator: " ", omittingEmptySubsequences: false)
         guard words.count == 4,
             let environment = DeviceEnvironment.allCases.first(where: { $0.name.description == words[0] }),
@@ -104,16 +104,16 @@ enum FanoutHeaders {
             instruction.partition, instruction.offset,
             instruction.recordMilliseconds, instruction.receivedMilliseconds, instruction.admittedMilliseconds,
             alert?.timestamp ?? -1, alert?.sequence ?? 0, instruction.isAlertExpired ? 1 : 0,
-            instruction.channel == nil ? version : channelVersion,
+            instruction.channel == nil ? rangeVersion : broadcastVersion,
         ]
         return numbers.map { "\($0)" }.joined(separator: " ")
     }
 
     /// The version of the format, the last number of `state`. A changed format gets another number.
-    private static let version: UInt8 = 1
+    private static let rangeVersion: UInt8 = 1
     /// The version in the record of a broadcast. A release that does not know broadcasts rejects this
     /// version, so it never treats the record as a range.
-    private static let channelVersion: UInt8 = 2
+    private static let broadcastVersion: UInt8 = 2
 
     /// - Parameters:
     ///   - channel: the header `channel`.
@@ -126,12 +126,12 @@ enum FanoutHeaders {
         absence: String? = nil
     ) -> FanoutInstruction? {
         var numbers = state.split(separator: " ", omittingEmptySubsequences: false)[...]
-        guard numbers.count == numbersCount,
-            numbers.removeLast() == "\(text == nil ? version : channelVersion)"
+        guard numbers.count == numberCount,
+            numbers.removeLast() == "\(text == nil ? rangeVersion : broadcastVersion)"
         else { return nil }
-        let target = text.flatMap { channel($0) }
-        let onStart = startChannels.map { channels($0) } ?? AudienceChannels()
-        guard (text == nil) == (target == nil), let onStart else { return nil }
+        let broadcast = text.flatMap { channel($0) }
+        let channelsOfStart = startChannels.map { channels($0) } ?? AudienceChannels()
+        guard (text == nil) == (broadcast == nil), let channelsOfStart else { return nil }
         func next<Number: FixedWidthInteger>(_: Number.Type) -> Number? { Number(numbers.removeFirst()) }
         func nextFlag() -> Bool? { next(UInt8.self).flatMap { $0 < 2 ? $0 == 1 : nil } }
         guard let index = next(UInt16.self), let count = next(UInt16.self),
@@ -139,22 +139,23 @@ enum FanoutHeaders {
             let timestamp = next(Int64.self), (Limits.timestampMin...Limits.timestampMax).contains(timestamp),
             let priority = next(UInt8.self), let frequentPriority = next(UInt8.self), let isDemoted = nextFlag(),
             [priority, frequentPriority].allSatisfy({ $0 == 5 || $0 == 10 }),
-            let partition = next(Int32.self), let offset = next(Int64.self), partition >= 0, offsets.contains(offset),
+            let partition = next(Int32.self), let offset = next(Int64.self), partition >= 0,
+            validOffsets.contains(offset),
             let record = next(Int64.self), let received = next(Int64.self), let admitted = next(Int64.self),
-            [record, received, admitted].allSatisfy(milliseconds.contains),
+            [record, received, admitted].allSatisfy(validMilliseconds.contains),
             let alertTimestamp = next(Int64.self), (-1...Limits.timestampMax).contains(alertTimestamp),
             let alertSequence = next(UInt64.self), let isAlertExpired = nextFlag()
         else { return nil }
         return FanoutInstruction(
             range: range,
-            channel: target?.0,
+            channel: broadcast?.channel,
             grant: AudienceGrant(
                 timestamp: timestamp,
                 priority: priority,
                 frequentPriority: frequentPriority,
                 isDemoted: isDemoted,
                 rangeCount: count,
-                broadcastCount: target?.count ?? 0
+                broadcastCount: broadcast?.count ?? 0
             ),
             partition: partition,
             offset: offset,
@@ -163,7 +164,7 @@ enum FanoutHeaders {
             admittedMilliseconds: admitted,
             alertVersion: alertTimestamp < 0 ? nil : Version(timestamp: alertTimestamp, sequence: alertSequence),
             isAlertExpired: isAlertExpired,
-            startChannels: onStart,
+            startChannels: channelsOfStart,
             channelAbsence: absence.flatMap { word in
                 ChannelAbsence.allCases.first { $0.name.description == word }
             }

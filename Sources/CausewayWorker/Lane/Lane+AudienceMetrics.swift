@@ -10,20 +10,20 @@ extension Lane {
     func countAcknowledged(_ production: AudienceProduction) {
         let application = audiences.application(of: production)
         if production.kind == .invalidation { metrics.add(.invalidations, application) }
-        guard let finished = audiences.finishedRound(of: production) else { return }
+        guard let finishedRound = audiences.finishedRound(of: production) else { return }
         if production.kind == .rangeResult {
-            metrics.add(.audienceRanges, application, Int(finished.outcome.rawValue))
+            metrics.add(.audienceRanges, application, Int(finishedRound.outcome.rawValue))
         }
         // If APNs answered no push, no phone got the state, so there is no time to observe.
-        guard finished.recordMilliseconds >= 0, finished.lastResponseMilliseconds >= 0 else { return }
+        guard finishedRound.recordMilliseconds >= 0, finishedRound.lastResponseMilliseconds >= 0 else { return }
         metrics.observe(
             production.kind == .rangeResult ? .audienceRangeTime : .audienceCommandTime,
             application,
-            microseconds: Self.microseconds(finished.lastResponseMilliseconds - finished.recordMilliseconds)
+            microseconds: Self.microseconds(finishedRound.lastResponseMilliseconds - finishedRound.recordMilliseconds)
         )
     }
 
-    func setAudiences() {
+    func setAudienceGauges() {
         let counters = audiences.counters
         metrics.set(.audiencePagesRead, to: Int64(clamping: counters.pagesRead))
         metrics.set(.audiencePagesDamaged, to: Int64(clamping: counters.pagesDamaged))

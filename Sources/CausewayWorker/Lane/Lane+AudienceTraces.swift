@@ -11,14 +11,14 @@ extension Lane {
         let view = delivery.view(command.record)
         metrics.add(.audienceCommands, view.application)
         guard let trace = CarriedTrace(view.trace),
-            let finished = traces.fannedOut(
+            let finishedTrace = traces.fannedOutTrace(
                 trace,
                 view,
                 admittedMilliseconds: command.admittedMilliseconds,
                 atMilliseconds: now.wallMilliseconds
             )
         else { return }
-        traces.export(finished)
+        traces.export(finishedTrace)
     }
 
     /// Returns the trace context for a record's headers. For the result of a range, also returns the trace to
@@ -28,19 +28,19 @@ extension Lane {
         _ record: ComposedRecord
     ) -> (carried: CarriedTrace?, finished: FinishedTrace?) {
         guard var trace = CarriedTrace(record.trace) else { return (nil, nil) }
-        if let instruction = record.instruction { return (traces.fanout(trace, offset: instruction.offset), nil) }
+        if let instruction = record.instruction { return (traces.fanoutTrace(trace, offset: instruction.offset), nil) }
         guard let round = audiences.finishedRound(of: production),
-            let finished = traces.finished(
+            let finishedTrace = traces.finishedTrace(
                 trace,
                 FinishedRange(round),
                 application: audiences.application(of: production),
                 atMilliseconds: now.wallMilliseconds
             )
         else { return (trace, nil) }
-        trace.context = finished.context
+        trace.context = finishedTrace.context
         // The result over all ranges carries the trace of the last range. That trace is exported with the
         // range's own result, not again here.
-        return (trace, production.kind == .rangeResult ? finished : nil)
+        return (trace, production.kind == .rangeResult ? finishedTrace : nil)
     }
 }
 

@@ -44,7 +44,7 @@ extension Lane {
 
     /// Tells the core for audiences that a Redis server was lost. The server may return without its data
     /// before `StoreWatch` notices the loss.
-    func audienceStoreLost() { audiences.storeLostMilliseconds = now.monotonicMilliseconds }
+    func handleAudienceStoreLoss() { audiences.storeLostMilliseconds = now.monotonicMilliseconds }
 
     /// Passes joining and leaving members to the core for audiences, and the results back to the core for
     /// single activities.
@@ -117,17 +117,17 @@ extension IncomingMembership {
 extension Lane {
     /// In one turn, at most this many calls to unreachable servers are moved behind the other calls. Without
     /// the limit, the loop would not end when no server is reachable.
-    private static let passedAudienceCallsPerTurnMax = 256
+    private static let postponedAudienceCallsPerTurnMax = 256
 
     func performAudienceStoreCalls() {
         guard audienceStore.isReady else { return }
-        var passedLeft = Self.passedAudienceCallsPerTurnMax
+        var postponementsLeft = Self.postponedAudienceCallsPerTurnMax
         while let issue = audiences.withNextStoreCall(now: now, { audienceStore.issue($0) }) {
             switch issue {
             case .issued:
                 audiences.storeCallTaken()
-            case .notReady where audienceStore.hasSeveralServers && passedLeft > 0:
-                passedLeft -= 1
+            case .notReady where audienceStore.hasSeveralServers && postponementsLeft > 0:
+                postponementsLeft -= 1
                 audiences.storeCallPostponed()
             case .notReady, .full, .awaitsReplicas:
                 return
@@ -141,13 +141,13 @@ extension Lane {
     /// tokens are dead.
     func performAudienceActivityCalls() {
         guard store.isReady else { return }
-        var passedLeft = Self.passedAudienceCallsPerTurnMax
+        var postponementsLeft = Self.postponedAudienceCallsPerTurnMax
         while let issue = audiences.withNextActivityCall(now: now, { store.issue($0) }) {
             switch issue {
             case .issued:
                 audiences.activityCallTaken()
-            case .notReady where store.hasSeveralServers && passedLeft > 0:
-                passedLeft -= 1
+            case .notReady where store.hasSeveralServers && postponementsLeft > 0:
+                postponementsLeft -= 1
                 audiences.activityCallPostponed()
             case .notReady, .full, .awaitsReplicas:
                 return
@@ -157,12 +157,12 @@ extension Lane {
         }
     }
 
-    func audienceReplied(tag: UInt64, _ reply: AudienceReply<UnsafeRawBufferPointer>) {
+    func handleAudienceReply(tag: UInt64, _ reply: AudienceReply<UnsafeRawBufferPointer>) {
         audiences.storeReplied(tag: tag, reply, now: now)
         requestTurnEnd()
     }
 
-    func audienceFailed(tag: UInt64, error: RedisError) {
+    func handleAudienceFailure(tag: UInt64, error: RedisError) {
         metrics.add(.redisErrors, Int(error.code.rawValue))
         let failure = error.storeFailure
         if failure == .refused {
@@ -179,12 +179,13 @@ extension Lane {
 
 extension Lane {
     func performAudienceProductions() {
-        while audienceProductions < LaneMailbox.audienceReportsMax, let production = audiences.nextProduction(now: now)
+        while audienceProductionsInFlight < LaneMailbox.audienceProductionsMax,
+            let production = audiences.nextProduction(now: now)
         {
             let tag = UInt64(number) << DeliveryReportTag.laneShift | production.tag
             switch produce(production, tag: tag) {
             case .queued:
-                audienceProductions += 1
+                audienceProductionsInFlight += 1
                 audiences.productionTaken()
             case .queueFull:
                 return
@@ -198,12 +199,12 @@ extension Lane {
 
     private func produce(_ production: AudienceProduction, tag: UInt64) -> ProduceOutcome {
         let record = audiences.compose(production)
-        var headers = ProducedHeaders(capacity: FanoutHeaders.count + 2)
+        var headers = ProducedHeaders(capacity: FanoutHeaders.headersMax + 2)
         if let instruction = record.instruction {
             FanoutHeaders.append(instruction, topic: setup.delivery.commandsTopic, to: &headers)
         }
         if !record.dropped.isEmpty { headers.append("dropped", record.dropped) }
-        let (trace, finished) = trace(of: production, record)
+        let (trace, finishedTrace) = trace(of: production, record)
         trace?.append(to: &headers)
         let outcome = setup.producer.produce(
             topic: topic(of: production.kind),
@@ -212,7 +213,7 @@ extension Lane {
             headers: headers,
             opaque: tag
         )
-        if case .queued = outcome, let finished { traces.export(finished) }
+        if case .queued = outcome, let finishedTrace { traces.export(finishedTrace) }
         return outcome
     }
 

@@ -4,7 +4,7 @@ import LiveActivity
 import Synchronization
 
 /// The channel keeper's answer to a lane: the channel of an audience.
-struct KnownChannel: Sendable {
+struct ChannelAnswer: Sendable {
     var application: UInt16
     var audience: AudienceDigest
     var environment: DeviceEnvironment
@@ -13,28 +13,28 @@ struct KnownChannel: Sendable {
 }
 
 /// A queue of the channel keeper's answers that a lane has not taken yet.
-final class KnownChannels: Sendable {
+final class ChannelAnswers: Sendable {
     /// The most answers that wait. If an answer is dropped, the audience's next command finds the channel in
     /// Redis.
     private static let countMax = 1_024
 
-    private let channels = Mutex<[KnownChannel]>([])
+    private let answers = Mutex<[ChannelAnswer]>([])
     private let isEmpty = Atomic<Bool>(true)
 
-    func offer(_ channel: KnownChannel) {
-        channels.withLock { channels in
-            if channels.count < Self.countMax { channels.append(channel) }
+    func append(_ answer: ChannelAnswer) {
+        answers.withLock { answers in
+            if answers.count < Self.countMax { answers.append(answer) }
         }
         isEmpty.store(false, ordering: .releasing)
     }
 
     /// Removes and returns all answers. Without answers, this only reads a flag.
-    func removeAll() -> [KnownChannel] {
+    func removeAll() -> [ChannelAnswer] {
         guard !isEmpty.load(ordering: .acquiring) else { return [] }
         isEmpty.store(true, ordering: .relaxed)
-        return channels.withLock { channels in
-            defer { channels.removeAll() }
-            return channels
+        return answers.withLock { answers in
+            defer { answers.removeAll() }
+            return answers
         }
     }
 }
@@ -42,15 +42,15 @@ final class KnownChannels: Sendable {
 extension Lane {
     /// Exchanges requests and answers between the core for audiences and the keeper of channels.
     func exchangeChannels() {
-        for known in mailbox.knownChannels.removeAll() {
-            let (application, audience) = (known.application, known.audience)
-            if let channel = known.channel {
+        for answer in mailbox.channelAnswers.removeAll() {
+            let (application, audience) = (answer.application, answer.audience)
+            if let channel = answer.channel {
                 audiences.channelKnown(application: application, audience: audience, channel, now: now)
             } else {
                 audiences.channelRefused(
                     application: application,
                     audience: audience,
-                    environment: known.environment,
+                    environment: answer.environment,
                     now: now
                 )
             }

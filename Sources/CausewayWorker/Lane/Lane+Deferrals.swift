@@ -41,7 +41,7 @@ extension Lane {
     ///
     /// This happens at most once in `worker.deferredDelayMilliseconds`. Otherwise a pool that fails again and
     /// again would make the lane read and defer all its commands repeatedly, including those of other apps.
-    func reportPoolReturn() {
+    func reportPoolRecovery() {
         guard delivery.takePoolRecovery(), loop.nowMilliseconds >= nextPoolRecoveryMilliseconds else { return }
         nextPoolRecoveryMilliseconds = loop.nowMilliseconds + setup.delivery.deferredDelayMilliseconds
         mailbox.notePoolRecovery(wallMilliseconds: now.wallMilliseconds)

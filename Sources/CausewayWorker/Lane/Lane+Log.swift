@@ -20,8 +20,8 @@ extension Lane {
     }
 
     /// Logs an event of a pool's connections. The level is high only if an operator must act.
-    func note(_ notice: PoolEvent, of pool: String) {
-        switch notice {
+    func note(_ event: PoolEvent, of pool: String) {
+        switch event {
         case .connected(let connection, let peer):
             note(.apnsConnected, pool, ["connection": "\(connection)", "peer": "\(peer)"])
         case .authenticated(let connection, let streamsMax):

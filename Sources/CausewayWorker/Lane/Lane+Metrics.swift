@@ -40,8 +40,8 @@ extension Lane {
         observe(.settle, from: view.answeredMilliseconds, to: loop.wallMilliseconds)
     }
 
-    private func observe(_ stage: LatencyPart, from start: Int64, to end: Int64) {
-        metrics.observe(.stage, Int(stage.rawValue), microseconds: Self.microseconds(end - start))
+    private func observe(_ part: LatencyPart, from start: Int64, to end: Int64) {
+        metrics.observe(.stage, Int(part.rawValue), microseconds: Self.microseconds(end - start))
     }
 
     /// Converts a duration to microseconds, limited to one year. A producer chooses a record's timestamp, so
@@ -87,10 +87,10 @@ extension Lane {
     }
 
     func publishMetrics() {
-        setPools()
-        setApplications()
-        setAudiences()
-        setWaiting()
+        setPoolGauges()
+        setApplicationMetrics()
+        setAudienceGauges()
+        setRecordGauges()
         metrics.set(.redisReady, to: store.isReady ? 1 : 0)
         metrics.set(.redisServersUnavailable, to: Int64(store.unavailableServers))
         metrics.set(.readAheadActive, to: delivery.isReadingAhead ? 1 : 0)
@@ -106,7 +106,7 @@ extension Lane {
         }
     }
 
-    private func setPools() {
+    private func setPoolGauges() {
         for signer in setup.registry.labels.signers.indices { metrics.set(.providerTokenAge, signer, to: 0) }
         for pool in pools {
             let gauges = pool.pool.gauges
@@ -148,8 +148,8 @@ extension Lane {
         let number = pool.number
         let isNeeded = gauges.pushesInFlight > 0 || delivery.pushesWaiting(pool.index) > 0
         tokenUses[number]
-            .note(
-                submitted: pool.pool.statistics.pushesSubmitted,
+            .update(
+                submittedPushes: pool.pool.statistics.pushesSubmitted,
                 isNeeded: isNeeded,
                 issuedAtSeconds: gauges.providerTokenIssuedAtSeconds,
                 nowMilliseconds: loop.nowMilliseconds
@@ -167,14 +167,14 @@ extension Lane {
         metrics.setHighest(.providerTokenAge, setup.pools[number].signer, to: age)
     }
 
-    private func setApplications() {
+    private func setApplicationMetrics() {
         for application in setup.applications.indices {
             let counters = delivery.counters(of: application)
             metrics.set(.coalesced, application, to: Int64(clamping: counters.coalesced))
             metrics.set(.trimmedBodies, application, to: Int64(clamping: counters.trimmedBodies))
             metrics.set(.startBudgetWaits, application, to: Int64(clamping: counters.startBudgetWaits))
             metrics.set(.undecodable, application, to: Int64(clamping: counters.undecodable))
-            countWithoutResult(counters, of: application)
+            countSupersededWithoutResult(counters, of: application)
             var retries: UInt64 = 0
             var budget = 1.0
             for pool in pools where Int(pool.index.application) == application {
@@ -188,27 +188,27 @@ extension Lane {
 
     /// Counts superseded commands that get no result. Kafka acknowledges nothing for them, so they count when
     /// they are superseded.
-    private func countWithoutResult(_ counters: ApplicationCounters, of application: Int) {
-        let uncounted = counters.supersededWithoutResult &- supersededCounted[application]
-        supersededCounted[application] = counters.supersededWithoutResult
+    private func countSupersededWithoutResult(_ counters: ApplicationCounters, of application: Int) {
+        let uncounted = counters.supersededWithoutResult &- supersededCountsPublished[application]
+        supersededCountsPublished[application] = counters.supersededWithoutResult
         metrics.add(.outcomes, application, Int(Outcome.superseded.rawValue), by: Int64(clamping: uncounted))
     }
 
-    private func setWaiting() {
+    private func setRecordGauges() {
         let inFlight = pools.reduce(0) { $0 + $1.pool.pushesInFlight }
-        let streams = pools.reduce(0) { $0 + delivery.pushesWaiting($1.index) }
+        let pushesWaiting = pools.reduce(0) { $0 + delivery.pushesWaiting($1.index) }
         let inProgress = delivery.recordsInProgress
-        let others = inFlight + streams + delivery.recordsAwaitingStore + delivery.recordsFinished
+        let otherRecords = inFlight + pushesWaiting + delivery.recordsAwaitingStore + delivery.recordsFinished
         metrics.set(.recordsInProgress, to: Int64(inProgress))
-        set(.redis, to: delivery.recordsAwaitingStore)
-        set(.stream, to: streams)
-        set(.apns, to: inFlight)
-        set(.result, to: delivery.recordsFinished)
+        setRecordsWaiting(.redis, to: delivery.recordsAwaitingStore)
+        setRecordsWaiting(.stream, to: pushesWaiting)
+        setRecordsWaiting(.apns, to: inFlight)
+        setRecordsWaiting(.result, to: delivery.recordsFinished)
         // The remaining records wait until they may be sent, or for an older command of their activity.
-        set(.pace, to: max(0, inProgress - others))
+        setRecordsWaiting(.pace, to: max(0, inProgress - otherRecords))
     }
 
-    private func set(_ wait: RecordWait, to count: Int) {
+    private func setRecordsWaiting(_ wait: RecordWait, to count: Int) {
         metrics.set(.recordsWaiting, Int(wait.rawValue), to: Int64(count))
     }
 
@@ -238,22 +238,22 @@ struct ProviderTokenUse {
     /// When the token of the pool's newest connections was issued, UNIX seconds; nil before the first
     /// connection.
     var issuedAtSeconds: Int64?
-    private var submitted: UInt64 = 0
-    private var usedMilliseconds: Int64?
+    private var submittedPushes: UInt64 = 0
+    private var lastUseMilliseconds: Int64?
 
     /// - Parameters:
-    ///   - submitted: all pushes that the pool has taken since the start.
+    ///   - submittedPushes: all pushes that the pool has taken since the start.
     ///   - isNeeded: whether pushes wait for a connection or for their response.
     ///   - issuedAtSeconds: when the connections' token was issued, UNIX seconds; -1 if there is no
     ///     connection.
-    mutating func note(submitted: UInt64, isNeeded: Bool, issuedAtSeconds: Int64, nowMilliseconds: Int64) {
-        if submitted != self.submitted || isNeeded { usedMilliseconds = nowMilliseconds }
-        self.submitted = submitted
+    mutating func update(submittedPushes: UInt64, isNeeded: Bool, issuedAtSeconds: Int64, nowMilliseconds: Int64) {
+        if submittedPushes != self.submittedPushes || isNeeded { lastUseMilliseconds = nowMilliseconds }
+        self.submittedPushes = submittedPushes
         if issuedAtSeconds >= 0 { self.issuedAtSeconds = issuedAtSeconds }
     }
 
     func isInUse(nowMilliseconds: Int64) -> Bool {
-        usedMilliseconds.map { nowMilliseconds - $0 < Self.windowMilliseconds } ?? false
+        lastUseMilliseconds.map { nowMilliseconds - $0 < Self.windowMilliseconds } ?? false
     }
 }
 

@@ -5,34 +5,34 @@ import Reactor
 /// Reports to the Kafka thread which offsets may be committed and which partitions are drained.
 extension Lane {
     func reportOffsets() {
-        var hasNews = false
+        var hasReported = false
         for position in partitions.entries.indices {
             let entry = partitions[position]
             guard let offset = committableOffset(of: entry),
                 offset != entry.reportedOffset || progressRevision(of: entry) != entry.reportedRevision
             else { continue }
             guard report(position, isDrained: false) else { break }
-            hasNews = true
+            hasReported = true
         }
-        if hasNews { kafkaWakeup.signal() }
+        if hasReported { kafkaWakeup.signal() }
     }
 
     func reportDrained() {
-        var hasNews = false
+        var hasReported = false
         for position in partitions.entries.indices where partitions[position].isRevoking {
             let entry = partitions[position]
             guard !entry.isReportedDrained, isDrained(entry) else { continue }
             guard report(position, isDrained: true) else { break }
             partitions[position].isReportedDrained = true
-            hasNews = true
+            hasReported = true
         }
-        if hasNews { kafkaWakeup.signal() }
+        if hasReported { kafkaWakeup.signal() }
     }
 
     /// Asks the Kafka thread to read partitions of the fan-out topic again. Records that were dealt before
     /// this request carry an older `readingNumber`, so the lane drops them.
     func askForRereadings() {
-        var hasNews = false
+        var hasReported = false
         for position in partitions.entries.indices where partitions[position].isFanout {
             let entry = partitions[position]
             guard let rereading = audiences.rereading(entry.coreIndex, now: now) else { continue }
@@ -49,21 +49,21 @@ extension Lane {
             guard isTaken else { break }
             audiences.rereadingBegan(entry.coreIndex, from: rereading.offset, now: now)
             partitions[position].readingNumber &+= 1
-            hasNews = true
+            hasReported = true
         }
-        if hasNews { kafkaWakeup.signal() }
+        if hasReported { kafkaWakeup.signal() }
     }
 
     private func report(_ position: Int, isDrained: Bool) -> Bool {
         let entry = partitions[position]
         let progress = progress(of: entry)
-        let passed = progress.map { RingBox.pass($0) }
+        let boxedProgress = progress.map { RingBox.pass($0) }
         let isTaken = mailbox.laneReports.push(
             LaneReport(
                 topic: entry.topic,
                 partition: entry.partition,
                 assignment: entry.assignment,
-                progress: passed,
+                progress: boxedProgress,
                 isDrained: isDrained
             )
         )
@@ -71,7 +71,7 @@ extension Lane {
             partitions[position].reportedOffset = progress?.committableOffset ?? -1
             partitions[position].reportedRevision = progressRevision(of: entry)
         } else {
-            passed?.release()
+            boxedProgress?.release()
         }
         return isTaken
     }

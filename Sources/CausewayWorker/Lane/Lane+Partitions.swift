@@ -10,11 +10,11 @@ import Reactor
 extension Lane {
     func assign(_ order: LaneOrder) {
         let committedOffset = order.committedOffset?.take()
-        let assigned =
+        let assignedIndex =
             order.topic == Intake.fanoutTopic
             ? audiences.assign(number: order.partition)
             : delivery.assign(topic: topic(of: order), number: order.partition)
-        guard let coreIndex = assigned else {
+        guard let coreIndex = assignedIndex else {
             // The core has no room for another partition. The lane drops this partition's records without
             // settling them, so no offset of the partition is committed.
             return note(.partitionsTooMany, ["partition": "\(order.partition)"])
@@ -44,7 +44,7 @@ extension Lane {
                 assignment: order.assignment,
                 topic: order.topic,
                 partition: order.partition,
-                assumedBehindUntilMilliseconds: loop.nowMilliseconds + LanePartitions.silenceMilliseconds
+                assumedBehindUntilMilliseconds: loop.nowMilliseconds + LanePartitions.assumedBehindMilliseconds
             )
         )
     }
@@ -97,7 +97,7 @@ extension Lane {
         else { return }
         if partitions[position].highWatermark < 0 {
             partitions[position].assumedBehindUntilMilliseconds =
-                loop.nowMilliseconds + LanePartitions.emptinessMilliseconds
+                loop.nowMilliseconds + LanePartitions.assumedBehindWithLogEndMilliseconds
         }
         partitions[position].highWatermark = order.offset
     }

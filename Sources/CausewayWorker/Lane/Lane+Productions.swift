@@ -37,9 +37,9 @@ extension Lane {
     private func exportTrace(of record: UInt32) -> ProduceOutcome {
         let view = delivery.view(record)
         if let trace = CarriedTrace(view.trace),
-            let finished = traces.finished(trace, view, atMilliseconds: now.wallMilliseconds)
+            let finishedTrace = traces.finishedTrace(trace, view, atMilliseconds: now.wallMilliseconds)
         {
-            traces.export(finished)
+            traces.export(finishedTrace)
         }
         return .queued
     }
@@ -96,8 +96,8 @@ extension Lane {
             }
             // The result carries the span that this worker exports. Without such a span, the result carries
             // the producer's trace context.
-            let finished = traces.finished(trace, view, atMilliseconds: now.wallMilliseconds)
-            if let finished { trace.context = finished.context }
+            let finishedTrace = traces.finishedTrace(trace, view, atMilliseconds: now.wallMilliseconds)
+            if let finishedTrace { trace.context = finishedTrace.context }
             var headers = ProducedHeaders(capacity: 2)
             trace.append(to: &headers)
             let outcome = setup.producer.produce(
@@ -107,7 +107,7 @@ extension Lane {
                 headers: headers,
                 opaque: tag
             )
-            if case .queued = outcome, let finished { traces.export(finished) }
+            if case .queued = outcome, let finishedTrace { traces.export(finishedTrace) }
             return outcome
         }
     }
@@ -151,8 +151,8 @@ extension Lane {
         var source = delivery.source(of: record)
         source.withUTF8 { headers.append("source", UnsafeRawBufferPointer($0)) }
         if var trace = CarriedTrace(view.trace) {
-            let finished = traces.finished(trace, view, atMilliseconds: now.wallMilliseconds)
-            if let finished { trace.context = finished.context }
+            let finishedTrace = traces.finishedTrace(trace, view, atMilliseconds: now.wallMilliseconds)
+            if let finishedTrace { trace.context = finishedTrace.context }
             trace.append(to: &headers)
         }
         return setup.producer.produce(

@@ -11,19 +11,19 @@ import Redis
 extension Lane {
     /// In one turn, at most this many calls to unreachable servers are moved behind the other calls. Without
     /// the limit, the loop would not end when no server is reachable.
-    private static let passedCallsPerTurnMax = 1_024
+    private static let postponedCallsPerTurnMax = 1_024
 
     func performStoreCalls() {
         guard store.isReady else { return }
-        var passedLeft = Self.passedCallsPerTurnMax
+        var postponementsLeft = Self.postponedCallsPerTurnMax
         while let issue = delivery.withNextStoreCall(now: now, { store.issue($0) }) {
             switch issue {
             case .issued:
                 delivery.storeCallTaken()
-            case .notReady where store.hasSeveralServers && passedLeft > 0:
+            case .notReady where store.hasSeveralServers && postponementsLeft > 0:
                 // Only the server of this call's key is unreachable, so calls to other servers must not wait
                 // behind this call.
-                passedLeft -= 1
+                postponementsLeft -= 1
                 delivery.storeCallPostponed(now: now)
             case .awaitsReplicas:
                 delivery.storeCallSetAside(now: now)
@@ -36,7 +36,7 @@ extension Lane {
         }
     }
 
-    func replied(tag: UInt64, _ reply: StoreReply<UnsafeRawBufferPointer>) {
+    func handleStoreReply(tag: UInt64, _ reply: StoreReply<UnsafeRawBufferPointer>) {
         if Audiences.isActivityCall(tag: tag) {
             audiences.activityReplied(tag: tag, now: now)
         } else {
@@ -45,10 +45,10 @@ extension Lane {
         requestTurnEnd()
     }
 
-    func failed(tag: UInt64, script: StoreScript, error: RedisError) {
+    func handleStoreFailure(tag: UInt64, script: StoreScript, error: RedisError) {
         let failure = error.storeFailure
         if error.code == .replicasMissing {
-            // All calls wait for the same replicas, so `redisReplicas` logs and counts this error once for
+            // All calls wait for the same replicas, so `handleRedisReplicas` logs and counts this error once for
             // all.
             delivery.storeFailed(tag: tag, failure, now: now)
             return requestTurnEnd()
@@ -76,22 +76,22 @@ extension Lane {
         reason.withUTF8 { delivery.storeFailed(tag: tag, .refused, reason: UnsafeRawBufferPointer($0), now: now) }
     }
 
-    func redisReady() {
+    func handleRedisReady() {
         if redisHistory.noteReady() { metrics.add(.redisReconnects) }
         note(.redisReady, ["lane": "\(number)"])
         requestTurnEnd()
     }
 
-    func redisLost(_ reason: RedisError) {
+    func handleRedisLoss(_ reason: RedisError) {
         redisHistory.noteLost()
         note(.redisLost, ["lane": "\(number)", "servers": "\(setup.redis.addresses)", "reason": "\(reason)"])
     }
 
-    func redisWarns(_ warning: RedisWarning) {
+    func handleRedisWarning(_ warning: RedisWarning) {
         note(.redisWarning, ["lane": "\(number)", "warning": "\(warning)"])
     }
 
-    func redisReplicas(_ replicas: RedisReplicas) {
+    func handleRedisReplicas(_ replicas: RedisReplicas) {
         switch replicas {
         case .following:
             note(.redisReplicasBack, ["lane": "\(number)"])
@@ -104,7 +104,7 @@ extension Lane {
         }
     }
 
-    func answered(calls: Int, roundTripMicroseconds: Int64) {
+    func observeRoundTrip(calls: Int, roundTripMicroseconds: Int64) {
         metrics.observe(.redisRoundTrip, microseconds: roundTripMicroseconds, count: Int64(calls))
     }
 }

@@ -30,13 +30,13 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, ThreadLog {
     static let recordsPerTurnMax = 4_096
     /// While a lane takes records, it produces the pending results after every 256 records. Most of these
     /// records finish at once, and their memory is then still in the processor's cache.
-    static let recordsPerProduction = 256
+    static let recordsBetweenProductions = 256
     static let deliveryReportsPerTurnMax = 16_384
     /// How many delivery reports ahead a record is prefetched. A lane handles about six reports in the time
     /// of one memory access.
-    static let reportsExpected = 6
+    static let reportPrefetchDistance = 6
     /// How often the lane tells the Kafka thread which offsets it may commit.
-    static let offsetReportMilliseconds: Int64 = 100
+    static let offsetReportIntervalMilliseconds: Int64 = 100
 
     private enum TimerTag {
         static let core: UInt64 = 0
@@ -55,7 +55,7 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, ThreadLog {
     /// The metrics of each partition. The array is kept so that its memory is reused.
     var partitionReadings: [PartitionReading] = []
     /// For each app: how many superseded commands without a result have been added to the metrics.
-    var supersededCounted: [UInt64]
+    var supersededCountsPublished: [UInt64]
     /// The gauges of each app's rounds. The array is kept so that its memory is reused.
     var roundGauges: [RoundGauges]
     /// The provider token that each pool used last, by pool number.
@@ -67,7 +67,7 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, ThreadLog {
     /// The core for commands to audiences. `delivery` is the core for single activities.
     var audiences: Audiences
     /// The audience core's productions that Kafka has not acknowledged.
-    var audienceProductions = 0
+    var audienceProductionsInFlight = 0
     private(set) lazy var audienceStore = AudienceStore(loop: loop, configuration: setup.redis, handler: storeRelay)
     /// The pools by app and environment, in the order of `PoolIndex`.
     var pools: [LanePool] = []
@@ -91,7 +91,7 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, ThreadLog {
         self.kafkaWakeup = kafkaWakeup
         self.setup = setup
         metrics = ThreadMetrics(publishingTo: setup.registry.lanes[number])
-        supersededCounted = setup.applications.map { _ in 0 }
+        supersededCountsPublished = setup.applications.map { _ in 0 }
         roundGauges = setup.applications.map { _ in RoundGauges() }
         tokenUses = setup.pools.map { _ in ProviderTokenUse() }
         log = KindLog(logger: setup.logger, events: setup.registry.events)
@@ -110,7 +110,11 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, ThreadLog {
         audiences = Audiences(configuration: audiencesConfiguration)
         pools = setup.pools.enumerated().map { LanePool(number: $0, pool: $1, lane: self) }
         try loop.add(descriptor: mailbox.wakeup.descriptor, interest: .readable, handler: self)
-        _ = loop.schedule(afterMilliseconds: Self.offsetReportMilliseconds, handler: self, tag: TimerTag.offsets)
+        _ = loop.schedule(
+            afterMilliseconds: Self.offsetReportIntervalMilliseconds,
+            handler: self,
+            tag: TimerTag.offsets
+        )
     }
 
     func start() {
@@ -136,7 +140,11 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, ThreadLog {
         if tag == TimerTag.offsets {
             reportOffsets()
             askForRereadings()
-            _ = loop.schedule(afterMilliseconds: Self.offsetReportMilliseconds, handler: self, tag: TimerTag.offsets)
+            _ = loop.schedule(
+                afterMilliseconds: Self.offsetReportIntervalMilliseconds,
+                handler: self,
+                tag: TimerTag.offsets
+            )
         } else {
             coreTimer = nil
             coreTimerDueMilliseconds = .max
@@ -161,7 +169,7 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, ThreadLog {
         reportLag()
         delivery.endBatch(now: now)
         delivery.advance(now: now)
-        reportPoolReturn()
+        reportPoolRecovery()
         audiences.advance(now: now)
         exchangeAudienceCommands()
         exchangeMemberships()
@@ -175,16 +183,16 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, ThreadLog {
         reportDrained()
         armCoreTimer()
         publishMetricsIfDue()
-        let isHeldBack = pools.contains { $0.isFull && $0.pool.pushesInFlight > 0 }
-        loop.turnSpacingMicroseconds = isHeldBack ? Self.fullPoolSpacingMicroseconds : Self.turnSpacingMicroseconds
+        let waitsForStreams = pools.contains { $0.isFull && $0.pool.pushesInFlight > 0 }
+        loop.turnSpacingMicroseconds = waitsForStreams ? Self.fullPoolSpacingMicroseconds : Self.turnSpacingMicroseconds
     }
 
     private func armCoreTimer() {
-        let due = min(delivery.nextDueMilliseconds ?? .max, audiences.nextDueMilliseconds ?? .max)
-        guard due < coreTimerDueMilliseconds else { return }
+        let dueMilliseconds = min(delivery.nextDueMilliseconds ?? .max, audiences.nextDueMilliseconds ?? .max)
+        guard dueMilliseconds < coreTimerDueMilliseconds else { return }
         if let coreTimer { loop.cancel(coreTimer) }
-        coreTimerDueMilliseconds = due
-        let wait = max(1, due - loop.nowMilliseconds)
+        coreTimerDueMilliseconds = dueMilliseconds
+        let wait = max(1, dueMilliseconds - loop.nowMilliseconds)
         coreTimer = loop.schedule(afterMilliseconds: wait, handler: self, tag: TimerTag.core)
     }
 
@@ -216,7 +224,7 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, ThreadLog {
         for position in partitions.entries.indices where partitions[position].topic == Intake.commandsTopic {
             let (records, isAssumed) = partitions.recordsBehind(
                 at: position,
-                assumed: setup.delivery.readAheadLagRecords + 1,
+                assumedRecords: setup.delivery.readAheadLagRecords + 1,
                 nowMilliseconds: loop.nowMilliseconds
             )
             delivery.noteLag(partitions[position].coreIndex, recordsBehind: records, isAssumed: isAssumed, now: now)
@@ -224,8 +232,8 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, ThreadLog {
     }
 
     private func takeRecords() {
-        var taken = 0
-        while taken < Self.recordsPerTurnMax, delivery.canReceive {
+        var takenCount = 0
+        while takenCount < Self.recordsPerTurnMax, delivery.canReceive {
             guard let entry = waitingEntry ?? mailbox.inbox.pop() else { return }
             waitingEntry = nil
             prefetchRecords()
@@ -234,8 +242,8 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, ThreadLog {
                 waitingEntry = entry
                 return
             }
-            taken += 1
-            if taken % Self.recordsPerProduction == 0 { performProductions() }
+            takenCount += 1
+            if takenCount % Self.recordsBetweenProductions == 0 { performProductions() }
         }
         // Signal only if the core can take another record. If the core is full, the next record that settles
         // requests a turn.
@@ -245,10 +253,10 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, ThreadLog {
     /// Prefetches the next records while this record is handled. Another thread wrote them, so they are not
     /// in this processor's cache.
     private func prefetchRecords() {
-        if let entry = mailbox.inbox.peek(behind: 2), let pointer = Message.Pointer(bitPattern: entry.message) {
+        if let entry = mailbox.inbox.peek(behind: 2), let pointer = Message.Pointer(bitPattern: entry.messageAddress) {
             Message.prefetch(pointer)
         }
-        if let entry = mailbox.inbox.peek(behind: 0), let pointer = Message.Pointer(bitPattern: entry.message) {
+        if let entry = mailbox.inbox.peek(behind: 0), let pointer = Message.Pointer(bitPattern: entry.messageAddress) {
             Message.prefetchValue(of: pointer)
         }
     }
@@ -258,7 +266,7 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, ThreadLog {
     /// - Returns: false if the core has no room for a record of this partition yet. The entry then keeps its
     ///   message.
     private func receive(_ entry: InboxEntry) -> Bool {
-        guard let pointer = Message.Pointer(bitPattern: entry.message) else { return true }
+        guard let pointer = Message.Pointer(bitPattern: entry.messageAddress) else { return true }
         let message = Message(taking: pointer)
         guard let position = partitions.position(topic: entry.topic, partition: entry.partition),
             partitions[position].expects(entry)
@@ -276,13 +284,13 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, ThreadLog {
             timestampMilliseconds: message.timestampMilliseconds,
             key: message.key,
             value: message.value,
-            trace: traces.carried(by: message)
+            trace: traces.writeCarriedTrace(of: message)
         )
         if entry.topic == Intake.fanoutTopic {
-            let dropped = FanoutHeaders.dropped(of: message)
+            let dropped = FanoutHeaders.droppedFields(of: message)
             audiences.receive(record, instruction: FanoutHeaders.instruction(of: message), dropped: dropped, now: now)
         } else if entry.topic == Intake.deferredTopic, let deferral = DeferredHeaders.deferral(of: message) {
-            delivery.receive(record, deferred: deferral, dropped: FanoutHeaders.dropped(of: message), now: now)
+            delivery.receive(record, deferred: deferral, dropped: FanoutHeaders.droppedFields(of: message), now: now)
         } else {
             delivery.receive(record, now: now)
         }
@@ -290,28 +298,28 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, ThreadLog {
     }
 
     private func takeDeliveryReports() {
-        var taken = 0
-        while taken < Self.deliveryReportsPerTurnMax, let report = mailbox.deliveryReports.pop() {
-            taken += 1
+        var takenCount = 0
+        while takenCount < Self.deliveryReportsPerTurnMax, let report = mailbox.deliveryReports.pop() {
+            takenCount += 1
             if let production = AudienceProduction(tag: report.tag) {
-                audienceProductions -= 1
-                if report.error == 0 { countAcknowledged(production) }
-                audiences.productionReported(production, Self.productionReport(of: report.error), now: now)
+                audienceProductionsInFlight -= 1
+                if report.errorCode == 0 { countAcknowledged(production) }
+                audiences.productionReported(production, Self.productionReport(of: report.errorCode), now: now)
                 continue
             }
             // Prefetch the record of a later report. It was produced a while ago and has left the processor's
             // cache.
-            if let next = mailbox.deliveryReports.peek(behind: Self.reportsExpected),
+            if let next = mailbox.deliveryReports.peek(behind: Self.reportPrefetchDistance),
                 let production = Production(tag: next.tag)
             {
                 delivery.expectReport(of: production)
             }
             guard let production = Production(tag: report.tag) else { continue }
-            if report.error == 0 { countAcknowledged(production) }
-            noteDeferralFailure(report.error, of: production)
-            delivery.produced(production, Self.productionReport(of: report.error), now: now)
+            if report.errorCode == 0 { countAcknowledged(production) }
+            noteDeferralFailure(report.errorCode, of: production)
+            delivery.produced(production, Self.productionReport(of: report.errorCode), now: now)
         }
-        if taken == Self.deliveryReportsPerTurnMax { mailbox.wakeup.signal() }
+        if takenCount == Self.deliveryReportsPerTurnMax { mailbox.wakeup.signal() }
     }
 
     static func productionReport(of error: Int32) -> ProductionReport {

@@ -7,7 +7,7 @@ import Synchronization
 /// One record on its way from the Kafka thread to a lane.
 struct InboxEntry: BitwiseCopyable {
     /// The `rd_kafka_message_t`. The thread that pops the entry owns it.
-    var message: UInt
+    var messageAddress: UInt
     /// The number of the assignment in which the record was read. With this number, the lane drops a record
     /// of an earlier assignment of the same partition.
     var assignment: UInt32
@@ -19,8 +19,9 @@ struct InboxEntry: BitwiseCopyable {
     /// drops records with an older number, because they are read again.
     var readingNumber: UInt16
 
-    init(message: UInt, assignment: UInt32, readingNumber: UInt16, topic: Int32, partition: Int32, bytes: UInt32) {
-        self.message = message
+    init(messageAddress: UInt, assignment: UInt32, readingNumber: UInt16, topic: Int32, partition: Int32, bytes: UInt32)
+    {
+        self.messageAddress = messageAddress
         self.assignment = assignment
         self.readingNumber = readingNumber
         topicIndex = Int16(truncatingIfNeeded: topic)
@@ -32,7 +33,7 @@ struct InboxEntry: BitwiseCopyable {
 
     /// Returns the record's memory to librdkafka without reading the record.
     func discard() {
-        guard let pointer = Message.Pointer(bitPattern: message) else { return }
+        guard let pointer = Message.Pointer(bitPattern: messageAddress) else { return }
         _ = Message(taking: pointer)
     }
 }
@@ -99,7 +100,7 @@ extension Unmanaged {
 /// A delivery report on its way from the Kafka thread to the lane that produced the record.
 struct DeliveryReport: BitwiseCopyable {
     var tag: UInt64
-    var error: Int32
+    var errorCode: Int32
 }
 
 /// Connects the Kafka thread with one lane: rings, each with one writing and one reading thread, and a
@@ -114,11 +115,11 @@ final class LaneMailbox: Sendable {
     /// The number of orders that may wait for the lane. Each change of a partition takes one order, and a
     /// lane takes orders before everything else. So the ring has room for changes of many partitions.
     static let ordersCapacity = 16_384
-    static let reportsCapacity = 16_384
+    static let laneReportsCapacity = 16_384
     /// For each record that a lane holds, the producer holds at most this many records.
     private static let reportsPerRecord = 3
     /// The producer holds at most this many records of the core for audiences.
-    static let audienceReportsMax = 4_096
+    static let audienceProductionsMax = 4_096
     /// For each record of the lane, the bytes of its delivery reports in the ring. The ring's capacity is a
     /// power of two, so it may be twice the need.
     ///
@@ -126,7 +127,7 @@ final class LaneMailbox: Sendable {
     /// resident memory grows until the ring has been used once, and `MemoryBudget` counts the whole ring.
     static let reportBytesPerRecord = 2 * reportsPerRecord * MemoryLayout<DeliveryReport>.stride
     /// The bytes that the audience core adds to the ring of delivery reports.
-    static let audienceReportBytes = 2 * audienceReportsMax * MemoryLayout<DeliveryReport>.stride
+    static let audienceReportBytes = 2 * audienceProductionsMax * MemoryLayout<DeliveryReport>.stride
 
     let inbox = SingleProducerRing<InboxEntry>(capacity: LaneMailbox.inboxCapacity)
     let orders = SingleProducerRing<LaneOrder>(capacity: LaneMailbox.ordersCapacity)
@@ -134,14 +135,14 @@ final class LaneMailbox: Sendable {
     /// produced and Kafka has not acknowledged.
     let deliveryReports: SingleProducerRing<DeliveryReport>
     /// The lane's reports to the Kafka thread.
-    let laneReports = SingleProducerRing<LaneReport>(capacity: LaneMailbox.reportsCapacity)
+    let laneReports = SingleProducerRing<LaneReport>(capacity: LaneMailbox.laneReportsCapacity)
     /// Reloaded settings that the lane has not taken yet. An order announces them.
     private let settings = Mutex<ReloadableSettings?>(nil)
-    let knownChannels = KnownChannels()
+    let channelAnswers = ChannelAnswers()
     let wakeup: Wakeup
     /// When an APNs pool of the lane last began to work again, UNIX milliseconds. 0: none did since the Kafka
     /// thread last took this time.
-    private let poolRecovery = Atomic<Int64>(0)
+    private let poolRecoveryMilliseconds = Atomic<Int64>(0)
 
     /// When `StoreWatch` last found that audiences may continue, because Redis has all members or audiences
     /// have waited long enough. Monotonic milliseconds; `.min`: audiences must wait for members.
@@ -149,17 +150,19 @@ final class LaneMailbox: Sendable {
 
     init(recordsMax: Int) throws(SystemError) {
         var capacity = 1
-        while capacity < recordsMax * Self.reportsPerRecord + Self.audienceReportsMax { capacity *= 2 }
+        while capacity < recordsMax * Self.reportsPerRecord + Self.audienceProductionsMax { capacity *= 2 }
         deliveryReports = SingleProducerRing(capacity: capacity)
         wakeup = try Wakeup()
     }
 
     /// Reports that a pool works again, so that the records that the lane deferred before are read at once.
-    func notePoolRecovery(wallMilliseconds: Int64) { poolRecovery.store(wallMilliseconds, ordering: .relaxed) }
+    func notePoolRecovery(wallMilliseconds: Int64) {
+        poolRecoveryMilliseconds.store(wallMilliseconds, ordering: .relaxed)
+    }
 
     func takePoolRecovery() -> Int64? {
-        guard poolRecovery.load(ordering: .relaxed) != 0 else { return nil }
-        return poolRecovery.exchange(0, ordering: .relaxed)
+        guard poolRecoveryMilliseconds.load(ordering: .relaxed) != 0 else { return nil }
+        return poolRecoveryMilliseconds.exchange(0, ordering: .relaxed)
     }
 
     /// - Parameter completeAtMilliseconds: when `StoreWatch` found that audiences may continue, monotonic
@@ -173,7 +176,7 @@ final class LaneMailbox: Sendable {
     /// must wait for members.
     var membersLastCompleteMilliseconds: Int64 { membersCompleteAtMilliseconds.load(ordering: .relaxed) }
 
-    func offer(_ newest: ReloadableSettings) { settings.withLock { $0 = newest } }
+    func offerSettings(_ newest: ReloadableSettings) { settings.withLock { $0 = newest } }
 
     func takeSettings() -> ReloadableSettings? { settings.withLock { $0.take() } }
 }

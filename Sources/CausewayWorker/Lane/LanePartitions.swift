@@ -49,27 +49,27 @@ struct LanePartitions {
 
     /// How long after its assignment the lane assumes that a partition is far behind, while neither the end
     /// of its log nor a record is known.
-    static let silenceMilliseconds: Int64 = 2_000
+    static let assumedBehindMilliseconds: Int64 = 2_000
     /// The shorter time that applies when the log's end is known: a fetch that reports the end also brings
     /// records, if there are any.
-    static let emptinessMilliseconds: Int64 = 300
+    static let assumedBehindWithLogEndMilliseconds: Int64 = 300
 
     /// Returns how many records of the partition the lane has not taken yet.
     ///
     /// Right after an assignment the number is unknown, because librdkafka learns a log's end with its first
-    /// fetch. For a short time the answer is then `assumed`. Otherwise a lane with a small backlog in each of
+    /// fetch. For a short time the answer is then `assumedRecords`. Otherwise a lane with a small backlog in each of
     /// many partitions would begin to send before it knows all of them.
     func recordsBehind(
         at position: Int,
-        assumed: Int64,
+        assumedRecords: Int64,
         nowMilliseconds: Int64
     ) -> (records: Int64, isAssumed: Bool) {
         let entry = entries[position]
         if entry.highWatermark >= 0, entry.nextOffset >= 0 {
             return (max(0, entry.highWatermark - entry.nextOffset), false)
         }
-        let isSilent = entry.highWatermark != 0 && nowMilliseconds < entry.assumedBehindUntilMilliseconds
-        return (isSilent ? assumed : 0, isSilent)
+        let isAssumedBehind = entry.highWatermark != 0 && nowMilliseconds < entry.assumedBehindUntilMilliseconds
+        return (isAssumedBehind ? assumedRecords : 0, isAssumedBehind)
     }
 
     subscript(_ position: Int) -> Entry {

@@ -50,9 +50,9 @@ private final class LanePoolResponses: PushHandler {
         let disposition = PushResult.Disposition(response.disposition)
         lane.count(response, of: number)
         if response.acceptsProviderToken {
-            note(isKeyRefused: false)
+            setKeyRefused(false)
         } else if response.disposition == .providerRefused {
-            note(isKeyRefused: true)
+            setKeyRefused(true)
         }
         owner?.retryPermission.answered(disposition)
         let result = PushResult(
@@ -76,7 +76,7 @@ private final class LanePoolResponses: PushHandler {
     }
 
     /// Reports only changes, because all lanes write to the same memory.
-    private func note(isKeyRefused isRefused: Bool) {
+    private func setKeyRefused(_ isRefused: Bool) {
         guard isKeyRefused != isRefused else { return }
         isKeyRefused = isRefused
         lane.setup.registry.condition.change { [number] in $0.poolsKeyRefused[number] = isRefused }

@@ -11,26 +11,26 @@ final class LaneStoreRelay {
 }
 
 extension LaneStoreRelay: ActivityStoreHandler {
-    func replied(tag: UInt64, _ reply: StoreReply<UnsafeRawBufferPointer>) { lane.replied(tag: tag, reply) }
+    func replied(tag: UInt64, _ reply: StoreReply<UnsafeRawBufferPointer>) { lane.handleStoreReply(tag: tag, reply) }
     func failed(tag: UInt64, script: StoreScript, error: RedisError) {
-        lane.failed(tag: tag, script: script, error: error)
+        lane.handleStoreFailure(tag: tag, script: script, error: error)
     }
-    func redisReady() { lane.redisReady() }
-    func redisLost(_ reason: RedisError) { lane.redisLost(reason) }
-    func redisWarns(_ warning: RedisWarning) { lane.redisWarns(warning) }
-    func redisReplicas(_ replicas: RedisReplicas) { lane.redisReplicas(replicas) }
+    func redisReady() { lane.handleRedisReady() }
+    func redisLost(_ reason: RedisError) { lane.handleRedisLoss(reason) }
+    func redisWarns(_ warning: RedisWarning) { lane.handleRedisWarning(warning) }
+    func redisReplicas(_ replicas: RedisReplicas) { lane.handleRedisReplicas(replicas) }
     func answered(calls: Int, roundTripMicroseconds: Int64) {
-        lane.answered(calls: calls, roundTripMicroseconds: roundTripMicroseconds)
+        lane.observeRoundTrip(calls: calls, roundTripMicroseconds: roundTripMicroseconds)
     }
 }
 
 extension LaneStoreRelay: AudienceStoreHandler {
     func audienceReplied(tag: UInt64, _ reply: AudienceReply<UnsafeRawBufferPointer>) {
-        lane.audienceReplied(tag: tag, reply)
+        lane.handleAudienceReply(tag: tag, reply)
     }
-    func audienceFailed(tag: UInt64, error: RedisError) { lane.audienceFailed(tag: tag, error: error) }
+    func audienceFailed(tag: UInt64, error: RedisError) { lane.handleAudienceFailure(tag: tag, error: error) }
     func audienceStoreReady() { lane.requestTurnEnd() }
     /// Notes the loss for audiences only. The activity store connects to the same servers, and reports the
     /// loss itself.
-    func audienceStoreLost(_ reason: RedisError) { lane.audienceStoreLost() }
+    func audienceStoreLost(_ reason: RedisError) { lane.handleAudienceStoreLoss() }
 }

@@ -7,7 +7,7 @@ import Observability
 /// follow from it, and gives sampled traces to the exporter.
 final class LaneTraces {
     /// The buffer in which a trace is written for the core, which copies it.
-    private let room: UnsafeMutableRawBufferPointer
+    private let traceBuffer: UnsafeMutableRawBufferPointer
     /// The ring to the exporter; nil if traces are not exported.
     private let ring: TraceRing?
     /// How many of a million commands without a trace get a new one.
@@ -18,7 +18,7 @@ final class LaneTraces {
     private var randomness: SplitMix64
 
     init(ring: TraceRing?, samplesPerMillion: Int) {
-        room = .allocate(byteCount: CarriedTrace.bytesMax, alignment: 8)
+        traceBuffer = .allocate(byteCount: CarriedTrace.bytesMax, alignment: 8)
         self.ring = ring
         self.samplesPerMillion = ring == nil ? 0 : UInt64(clamping: samplesPerMillion)
         seed = UInt64.random(in: .min ... .max)
@@ -26,13 +26,13 @@ final class LaneTraces {
     }
 
     deinit {
-        room.deallocate()
+        traceBuffer.deallocate()
     }
 
     /// Returns the trace that the core keeps with the record; empty for a record without a trace. Valid until
     /// the next call.
-    func carried(by message: borrowing Message) -> UnsafeRawBufferPointer {
-        if let headers = message.headers, let trace = CarriedTrace(headers) { return trace.write(to: room) }
+    func writeCarriedTrace(of message: borrowing Message) -> UnsafeRawBufferPointer {
+        if let headers = message.headers, let trace = CarriedTrace(headers) { return trace.write(to: traceBuffer) }
         guard samplesPerMillion > 0, message.topic.index == Intake.commandsTopic,
             randomness.next() % 1_000_000 < samplesPerMillion
         else { return UnsafeRawBufferPointer(start: nil, count: 0) }
@@ -43,17 +43,17 @@ final class LaneTraces {
             isSampled: true,
             isRandom: true
         )
-        return CarriedTrace(context: context, isBegunHere: true).write(to: room)
+        return CarriedTrace(context: context, isBegunHere: true).write(to: traceBuffer)
     }
 
     /// Returns the trace of a record whose result is produced; nil if the trace is not exported.
-    func finished(_ trace: CarriedTrace, _ view: RecordView, atMilliseconds: Int64) -> FinishedTrace? {
+    func finishedTrace(_ trace: CarriedTrace, _ view: RecordView, atMilliseconds: Int64) -> FinishedTrace? {
         guard ring != nil, trace.context.isSampled else { return nil }
         return FinishedTrace(trace, view, seed: seed, finishedMilliseconds: atMilliseconds)
     }
 
     /// Returns the trace of a command to an audience that was fanned out; nil if the trace is not exported.
-    func fannedOut(
+    func fannedOutTrace(
         _ trace: CarriedTrace,
         _ view: RecordView,
         admittedMilliseconds: Int64,
@@ -71,7 +71,7 @@ final class LaneTraces {
 
     /// Returns the trace for the fan-out records of a command: the command's span in this worker if one is
     /// exported, else the command's own trace.
-    func fanout(_ trace: CarriedTrace, offset: Int64) -> CarriedTrace {
+    func fanoutTrace(_ trace: CarriedTrace, offset: Int64) -> CarriedTrace {
         guard ring != nil, trace.context.isSampled else { return trace }
         var trace = trace
         trace.context = FinishedTrace.context(of: trace, offset: offset, resultsBefore: 0, seed: seed)
@@ -79,7 +79,7 @@ final class LaneTraces {
     }
 
     /// Returns the trace of a range; nil if the trace is not exported.
-    func finished(
+    func finishedTrace(
         _ trace: CarriedTrace,
         _ range: FinishedRange,
         application: Int,

@@ -17,31 +17,31 @@ struct DueActivities: Equatable {
 
     /// - Parameters:
     ///   - rank: the rank at which the page begins.
-    ///   - pageMax: the most names that a page has.
-    ///   - claimMax: the most names to claim.
+    ///   - pageNamesMax: the most names that a page has.
+    ///   - claimsMax: the most names to claim.
     ///   - apps: the bundle ids of the worker's apps.
     ///   - ageMillisecondsMax: the worker also claims activities of unknown apps that are overdue for this
     ///     long. They are too old to be ended, and the claim removes them from the timetable.
     init(
         _ page: SharedHashes.DuePage,
         from rank: Int,
-        pageMax: Int,
-        claimMax: Int,
+        pageNamesMax: Int,
+        claimsMax: Int,
         apps: Set<[UInt8]>,
         ageMillisecondsMax: Int64
     ) {
         nextRank = rank
-        for due in page.names {
-            guard names.count < claimMax else { return }
-            if let app = LifetimeKey.subject(ofActivityKey: due.name)?.app, !apps.contains(app),
-                due.dueMilliseconds >= page.nowMilliseconds - ageMillisecondsMax
+        for activity in page.names {
+            guard names.count < claimsMax else { return }
+            if let app = LifetimeKey.subject(ofActivityKey: activity.name)?.app, !apps.contains(app),
+                activity.dueMilliseconds >= page.nowMilliseconds - ageMillisecondsMax
             {
                 unknownApps.insert(app)
                 nextRank += 1
             } else {
-                names.append(due.name)
+                names.append(activity.name)
             }
         }
-        if page.names.count < pageMax { nextRank = 0 }
+        if page.names.count < pageNamesMax { nextRank = 0 }
     }
 }

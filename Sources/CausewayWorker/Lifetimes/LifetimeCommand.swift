@@ -19,28 +19,33 @@ struct LifetimeCommand: Equatable {
 
     /// Makes the command that a claim asks for.
     ///
-    /// - Parameter kept: the activity's start and newest update that Redis has kept.
+    /// - Parameter keptCommands: the activity's start and newest update that Redis has kept.
     init(
         _ claim: SharedHashes.Claim,
         nowMilliseconds: Int64,
-        kept: (start: [UInt8]?, shown: [UInt8]?)
+        keptCommands: (start: [UInt8]?, shown: [UInt8]?)
     ) throws(Obstacle) {
         let words = claim.text.split(separator: " ")
         guard let (app, activity) = LifetimeKey.subject(ofActivityKey: claim.name), words.count == 3,
-            let began = Int64(words[1])
+            let beganMilliseconds = Int64(words[1])
         else { throw .foreignClaim }
         key = activity
         isRestart = Self.isRestart(claim)
         guard isRestart else {
-            value = Self.end(app: app, activity: activity, beganMilliseconds: began, nowMilliseconds: nowMilliseconds)
+            value = Self.end(
+                app: app,
+                activity: activity,
+                beganMilliseconds: beganMilliseconds,
+                nowMilliseconds: nowMilliseconds
+            )
             return
         }
-        guard let keptStart = kept.start else { throw .missingStart }
+        guard let keptStart = keptCommands.start else { throw .missingStart }
         guard let start = LifetimeKey.keptCommand(keptStart),
             let restart = RestartRecord.compose(
                 start: start,
-                shown: kept.shown.flatMap(LifetimeKey.keptCommand),
-                restartMilliseconds: began
+                shown: keptCommands.shown.flatMap(LifetimeKey.keptCommand),
+                restartMilliseconds: beganMilliseconds
             )
         else { throw .damagedStart }
         value = restart

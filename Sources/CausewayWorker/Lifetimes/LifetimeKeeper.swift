@@ -14,7 +14,7 @@ import Redis
 /// worker claims the activity again.
 actor LifetimeKeeper {
     /// The time between two polls of the timetables.
-    static let interval = Duration.seconds(1)
+    static let pollInterval = Duration.seconds(1)
     /// The length of an activity's first claim: longer than a command usually takes. Each further claim lasts
     /// twice as long as the one before, up to 32 times this length.
     static let leaseMilliseconds: Int64 = 20_000
@@ -23,12 +23,12 @@ actor LifetimeKeeper {
     /// down for hours.
     static let ageMillisecondsMax: Int64 = 12 * 3_600_000
     /// The most activities that one poll claims from one timetable.
-    static let claimMax = 128
+    static let claimsMax = 128
     /// The most due activities of one timetable that one poll reads.
-    static let pageMax = 1_024
+    static let pageNamesMax = 1_024
     /// One in this many polls reads a timetable from its front. So an activity that the other polls have
     /// passed waits only a few seconds.
-    private static let pollsPerFront = 8
+    private static let pollsPerFrontRead = 8
     /// The most unknown apps that the worker logs.
     private static let unknownAppsMax = 64
 
@@ -44,7 +44,7 @@ actor LifetimeKeeper {
     private var isFailing = false
     /// For each timetable: the rank (position) at which the next poll begins to read.
     private var ranks = [Int](repeating: 0, count: LifetimeKey.count)
-    private var polls = 0
+    private var pollCount = 0
     /// Unknown apps that are logged already.
     private var unknownApps: Set<[UInt8]> = []
 
@@ -67,7 +67,7 @@ actor LifetimeKeeper {
         while !Task.isCancelled {
             // Poll by the clock. No event announces that an activity is due, because another worker may have
             // added it to the timetable.
-            try? await Task.sleep(for: Self.interval)
+            try? await Task.sleep(for: Self.pollInterval)
             guard !Task.isCancelled, status.isNeeded else { continue }
             poll()
         }
@@ -76,13 +76,13 @@ actor LifetimeKeeper {
 
     /// Polls all timetables once. Blocks for several round trips.
     func poll() {
-        polls += 1
-        var waiting = 0
+        pollCount += 1
+        var waitingActivities = 0
         var failure: (any Error)?
         for number in 0..<LifetimeKey.count {
             guard !Task.isCancelled else { return }
             do {
-                waiting += try handle(number)
+                waitingActivities += try handleTimetable(number)
             } catch let error as KafkaError {
                 // Do not try the other timetables: Kafka did not take these commands, so it would not take
                 // theirs either.
@@ -94,7 +94,7 @@ actor LifetimeKeeper {
             }
         }
         guard let failure else {
-            status.note(waiting: waiting)
+            status.note(waiting: waitingActivities)
             if isFailing { log(.lifetimesBack) }
             isFailing = false
             return
@@ -106,14 +106,14 @@ actor LifetimeKeeper {
     /// Produces the commands for the due activities of a timetable.
     ///
     /// - Returns: the number of activities in the timetable.
-    private func handle(_ number: Int) throws -> Int {
-        let rank = polls.isMultiple(of: Self.pollsPerFront) ? 0 : ranks[number]
-        let page = try timetables.dueNames(LifetimeKey.stored(number), from: rank, limit: Self.pageMax)
+    private func handleTimetable(_ number: Int) throws -> Int {
+        let rank = pollCount.isMultiple(of: Self.pollsPerFrontRead) ? 0 : ranks[number]
+        let page = try timetables.dueNames(LifetimeKey.stored(number), from: rank, limit: Self.pageNamesMax)
         let due = DueActivities(
             page,
             from: rank,
-            pageMax: Self.pageMax,
-            claimMax: Self.claimMax,
+            pageNamesMax: Self.pageNamesMax,
+            claimsMax: Self.claimsMax,
             apps: apps,
             ageMillisecondsMax: Self.ageMillisecondsMax
         )
@@ -127,13 +127,15 @@ actor LifetimeKeeper {
             leaseMilliseconds: Self.leaseMilliseconds,
             ageMillisecondsMax: Self.ageMillisecondsMax
         )
-        let kept = try keptCommands(for: claims.claimed, in: number)
+        let keptCommandsByName = try readKeptCommands(for: claims.claimed, in: number)
         var commands: [LifetimeCommand] = []
         var obstacles: [(claim: SharedHashes.Claim, LifetimeCommand.Obstacle)] = []
         for claim in claims.claimed {
-            let kept = kept[claim.name] ?? (nil, nil)
+            let keptCommands = keptCommandsByName[claim.name] ?? (nil, nil)
             do throws(LifetimeCommand.Obstacle) {
-                commands.append(try LifetimeCommand(claim, nowMilliseconds: claims.nowMilliseconds, kept: kept))
+                commands.append(
+                    try LifetimeCommand(claim, nowMilliseconds: claims.nowMilliseconds, keptCommands: keptCommands)
+                )
             } catch {
                 obstacles.append((claim, error))
             }
@@ -149,10 +151,10 @@ actor LifetimeKeeper {
 
     /// Logs each unknown app once, all new ones in one line, because the log limits the lines of each kind.
     private func log(unknownApps apps: Set<[UInt8]>) {
-        let new = apps.subtracting(unknownApps).prefix(Self.unknownAppsMax - unknownApps.count)
-        guard !new.isEmpty else { return }
-        unknownApps.formUnion(new)
-        let names = new.map { String(decoding: $0, as: UTF8.self) }.sorted()
+        let newApps = apps.subtracting(unknownApps).prefix(Self.unknownAppsMax - unknownApps.count)
+        guard !newApps.isEmpty else { return }
+        unknownApps.formUnion(newApps)
+        let names = newApps.map { String(decoding: $0, as: UTF8.self) }.sorted()
         log(.lifetimesUnknownApp, ["apps": "\(names.joined(separator: ", "))"])
     }
 
@@ -172,7 +174,7 @@ actor LifetimeKeeper {
 
     /// Returns the kept start and update of each claimed activity that waits for a new start, by the
     /// activity's name.
-    private func keptCommands(
+    private func readKeptCommands(
         for claims: [SharedHashes.Claim],
         in number: Int
     ) throws(RedisError) -> [[UInt8]: (start: [UInt8]?, shown: [UInt8]?)] {

@@ -3,11 +3,11 @@ import CausewayConfiguration
 /// The Linux control groups (cgroups) of this process and their limits, as the kernel shows them.
 struct ControlGroups {
     /// Where cgroup version 2 is mounted.
-    var unified = "/sys/fs/cgroup"
+    var unifiedRoot = "/sys/fs/cgroup"
     /// Where cgroup version 1 has its memory groups.
-    var memory = "/sys/fs/cgroup/memory"
+    var memoryRoot = "/sys/fs/cgroup/memory"
     /// The file that names the process's groups.
-    var membership = "/proc/self/cgroup"
+    var membershipFile = "/proc/self/cgroup"
 
     /// The longest file that is read here.
     static let fileBytesMax = 65_536
@@ -17,25 +17,26 @@ struct ControlGroups {
     /// Returns the contents of a file in the process's version 2 group and in each enclosing group, innermost
     /// first.
     func unifiedTexts(_ file: String) -> [String] {
-        guard let path = place("0::") else { return [] }
-        return texts(file, below: unified, path)
+        guard let path = membershipPath(afterPrefix: "0::") else { return [] }
+        return texts(file, below: unifiedRoot, path)
     }
 
     /// Returns the contents of a file in the process's version 1 memory group and in each enclosing group,
     /// innermost first.
     func memoryTexts(_ file: String) -> [String] {
-        let lines = Self.text(membership)?.split(separator: "\n") ?? []
+        let lines = Self.text(membershipFile)?.split(separator: "\n") ?? []
         // A line is `4:memory:/path`. The middle field may name several controllers, separated by commas.
         let path = lines.compactMap { line -> Substring? in
             let parts = line.split(separator: ":", maxSplits: 2, omittingEmptySubsequences: false)
             guard parts.count == 3, parts[1].split(separator: ",").contains("memory") else { return nil }
             return parts[2].hasPrefix("/") ? parts[2].dropFirst() : nil
         }
-        return path.first.map { texts(file, below: memory, $0) } ?? []
+        return path.first.map { texts(file, below: memoryRoot, $0) } ?? []
     }
 
-    private func place(_ prefix: String) -> Substring? {
-        Self.text(membership)?.split(separator: "\n").first { $0.hasPrefix(prefix + "/") }?.dropFirst(prefix.count + 1)
+    private func membershipPath(afterPrefix prefix: String) -> Substring? {
+        Self.text(membershipFile)?.split(separator: "\n").first { $0.hasPrefix(prefix + "/") }?
+            .dropFirst(prefix.count + 1)
     }
 
     /// Skips a path that does not exist, because a container sees its own group as the root, although its
@@ -44,8 +45,8 @@ struct ControlGroups {
         var path = path
         var texts: [String] = []
         for _ in 0..<Self.depthMax {
-            let whole = [root, String(path), file].filter { !$0.isEmpty }.joined(separator: "/")
-            if let text = Self.text(whole) { texts.append(text) }
+            let filePath = [root, String(path), file].filter { !$0.isEmpty }.joined(separator: "/")
+            if let text = Self.text(filePath) { texts.append(text) }
             guard !path.isEmpty else { break }
             path = path.lastIndex(of: "/").map { path[..<$0] } ?? ""
         }

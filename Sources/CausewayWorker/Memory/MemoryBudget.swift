@@ -10,7 +10,7 @@ import Observability
 /// and the Kafka thread pauses its partitions.
 struct MemoryBudget: Equatable {
     /// The memory of a process without a limit: enough for four lanes with about 80,000 commands each.
-    static let bytesDefault: Int64 = 1 << 30
+    static let defaultTotalBytes: Int64 = 1 << 30
     /// The part of a control group's limit that the budget uses, per cent. The rest is for memory that the
     /// group counts and the budget does not: socket buffers, the kernel's tables, and unused memory between
     /// an allocator's blocks.
@@ -53,10 +53,11 @@ struct MemoryBudget: Equatable {
         fetchBytes = min(max(totalBytes / 32, 2 << 20), 16 << 20)
         producerQueueBytes = min(max(totalBytes / 10, 4 << 20), 192 << 20)
         inboxBytes = min(max(totalBytes / 24 / Int64(laneCount), 256 << 10), 16 << 20)
-        let shared = Self.processFixedBytes + connectionsBytes + consumerQueueBytes + fetchBytes + producerQueueBytes
+        let sharedBytes =
+            Self.processFixedBytes + connectionsBytes + consumerQueueBytes + fetchBytes + producerQueueBytes
         audienceBytes = min(max(totalBytes / 32 / Int64(laneCount), 512 << 10), 8 << 20)
-        let fixed = shared + Int64(laneCount) * (Self.laneFixedBytes + inboxBytes + audienceBytes)
-        laneBytes = (totalBytes - fixed) / Int64(laneCount)
+        let fixedBytes = sharedBytes + Int64(laneCount) * (Self.laneFixedBytes + inboxBytes + audienceBytes)
+        laneBytes = (totalBytes - fixedBytes) / Int64(laneCount)
         guard laneBytes >= Self.laneBytesMin else {
             throw MemoryBudgetError(totalBytes: totalBytes, laneCount: laneCount, connectionsMax: connectionsMax)
         }
@@ -72,14 +73,14 @@ struct MemoryBudget: Equatable {
         let connectionsMax =
             laneCount * configuration.apps.reduce(0) { $0 + $1.environments.count }
             * configuration.apns.connectionsPerPool
-        let given = Int64(configuration.worker.memoryMebibytes) << 20
-        let ofGroup = share.limitBytes.map { $0 / 100 * Self.groupPercent }
+        let configuredBytes = Int64(configuration.worker.memoryMebibytes) << 20
+        let groupBytes = share.limitBytes.map { $0 / 100 * Self.groupPercent }
         try self.init(
-            totalBytes: given > 0
-                ? given
-                : ofGroup
+            totalBytes: configuredBytes > 0
+                ? configuredBytes
+                : groupBytes
                     ?? max(
-                        Self.bytesDefault,
+                        Self.defaultTotalBytes,
                         Self.plannedMebibytes(lanes: laneCount, connectionsMax: connectionsMax) << 20
                     ),
             laneCount: laneCount,

@@ -10,7 +10,7 @@ import Observability
 struct KeyFileWatch {
     /// The time between two polls. A shorter time would not help, because Kubernetes itself takes about a
     /// minute to write a changed secret to its file.
-    static let interval = Duration.seconds(2)
+    static let pollInterval = Duration.seconds(2)
 
     private struct Entry {
         var key: AppKey
@@ -33,10 +33,10 @@ struct KeyFileWatch {
         log: SharedKindLog
     ) {
         entries = sources.map { key, source in
-            let signed = apps.indices.filter { app in
+            let signedApps = apps.indices.filter { app in
                 apps[app].environments.contains { apps[app].key(for: $0) == key }
             }
-            return Entry(key: key, file: SigningKeyFile(path: key.file), source: source, apps: Set(signed))
+            return Entry(key: key, file: SigningKeyFile(path: key.file), source: source, apps: Set(signedApps))
         }
         self.registry = registry
         self.log = log
@@ -46,7 +46,7 @@ struct KeyFileWatch {
     mutating func run() async {
         while !Task.isCancelled {
             poll()
-            try? await Task.sleep(for: Self.interval)
+            try? await Task.sleep(for: Self.pollInterval)
         }
     }
 

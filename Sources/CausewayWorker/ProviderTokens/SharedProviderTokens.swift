@@ -11,9 +11,9 @@ import Redis
 /// While Redis is down, the current token stays in use until it expires.
 actor SharedProviderTokens {
     /// The time between two polls.
-    static let interval = Duration.seconds(5)
+    static let pollInterval = Duration.seconds(5)
     /// The time between two polls while another process is signing.
-    static let shortInterval = Duration.milliseconds(200)
+    static let signingPollInterval = Duration.milliseconds(200)
     /// How long the lease to sign a token lasts. Only the worker that has it signs.
     static let leaseMilliseconds: Int64 = 10_000
     /// The most polls before the first push, while another worker is signing. After that, the process signs a
@@ -21,7 +21,7 @@ actor SharedProviderTokens {
     static let firstPollsMax = 15
 
     private let executor = BlockingExecutor(label: "fleet tokens")
-    private let share: ProviderTokenStore
+    private let tokenStore: ProviderTokenStore
     private let seal: ProviderTokenSeal
     private let sources: [ProviderTokenSource]
     private let log: SharedKindLog
@@ -35,7 +35,7 @@ actor SharedProviderTokens {
         seal: ProviderTokenSeal,
         log: SharedKindLog
     ) throws(RedisError) {
-        share = try ProviderTokenStore(configuration: redis)
+        tokenStore = try ProviderTokenStore(configuration: redis)
         self.seal = seal
         self.sources = sources
         self.log = log
@@ -44,18 +44,18 @@ actor SharedProviderTokens {
 
     /// Gets the first tokens. Call this before the first push. Waits a short time for another worker that is
     /// signing.
-    func begin() async {
+    func awaitFirstTokens() async {
         for _ in 0..<Self.firstPollsMax {
             poll()
             if isFailing || sources.allSatisfy({ $0.sharingState.inUseIssuedAtSeconds != nil }) { return }
-            try? await Task.sleep(for: Self.shortInterval)
+            try? await Task.sleep(for: Self.signingPollInterval)
         }
     }
 
     /// Polls until the task is cancelled.
     func run() async {
         while !Task.isCancelled {
-            try? await Task.sleep(for: Self.interval)
+            try? await Task.sleep(for: Self.pollInterval)
             // Check again, because a poll waits for Redis and would delay the end of this task.
             if !Task.isCancelled { poll() }
         }
@@ -76,40 +76,40 @@ actor SharedProviderTokens {
     }
 
     private func adoptOrSign(_ source: ProviderTokenSource, unixSeconds: Int64) throws(RedisError) {
-        let state = source.sharingState
-        let name = "\(source.teamIdentifier)/\(state.keyIdentifier)"
-        func step(_ found: ProviderTokenRenewal.StoredToken?) -> ProviderTokenRenewal.Step {
+        let sharingState = source.sharingState
+        let name = "\(source.teamIdentifier)/\(sharingState.keyIdentifier)"
+        func step(_ storedToken: ProviderTokenRenewal.StoredToken?) -> ProviderTokenRenewal.Step {
             ProviderTokenRenewal.step(
-                found,
-                inUseIssuedAtSeconds: state.inUseIssuedAtSeconds,
-                refusedIssuedAtSeconds: state.refusedIssuedAtSeconds,
+                storedToken,
+                inUseIssuedAtSeconds: sharingState.inUseIssuedAtSeconds,
+                refusedIssuedAtSeconds: sharingState.refusedIssuedAtSeconds,
                 unixSeconds: unixSeconds
             )
         }
-        var found = try read(name)
-        var next = step(found)
-        if next == .renew {
-            if try share.acquireLease(name, milliseconds: Self.leaseMilliseconds) {
+        var storedToken = try read(name)
+        var nextStep = step(storedToken)
+        if nextStep == .renew {
+            if try tokenStore.acquireLease(name, milliseconds: Self.leaseMilliseconds) {
                 // Read again, because another worker may have signed before this one got the lease.
-                found = try read(name)
-                next = step(found)
+                storedToken = try read(name)
+                nextStep = step(storedToken)
             } else {
-                next = ProviderTokenRenewal.stepWithoutLease(
-                    found,
-                    inUseIssuedAtSeconds: state.inUseIssuedAtSeconds,
+                nextStep = ProviderTokenRenewal.stepWithoutLease(
+                    storedToken,
+                    inUseIssuedAtSeconds: sharingState.inUseIssuedAtSeconds,
                     unixSeconds: unixSeconds
                 )
             }
         }
-        switch next {
+        switch nextStep {
         case .keep: break
-        case .adopt(let token): source.adopt(token, keyIdentifier: state.keyIdentifier)
-        case .renew: try renew(source, name: name, keyIdentifier: state.keyIdentifier, unixSeconds: unixSeconds)
+        case .adopt(let token): source.adopt(token, keyIdentifier: sharingState.keyIdentifier)
+        case .renew: try renew(source, name: name, keyIdentifier: sharingState.keyIdentifier, unixSeconds: unixSeconds)
         }
     }
 
     private func read(_ name: String) throws(RedisError) -> ProviderTokenRenewal.StoredToken? {
-        guard let entry = try share.read(name) else { return nil }
+        guard let entry = try tokenStore.read(name) else { return nil }
         let token = seal.open(entry.text, name: name).flatMap { SharedToken(encoded: $0) }
         if token == nil {
             log(.fleetTokenUnreadable)
@@ -126,7 +126,7 @@ actor SharedProviderTokens {
         guard let token = source.signForAll(keyIdentifier: keyIdentifier, unixSeconds: unixSeconds),
             let text = seal.seal(token.encoded, name: name)
         else { return log(.fleetTokenNotSigned) }
-        try share.write(name, text: text, milliseconds: ProviderTokenRenewal.timeToLiveMilliseconds)
+        try tokenStore.write(name, text: text, milliseconds: ProviderTokenRenewal.timeToLiveMilliseconds)
         log(.fleetTokenSigned, ["key": "\(name)"])
     }
 }
