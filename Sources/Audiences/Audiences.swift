@@ -15,7 +15,7 @@ import Numbers
 ///   returns the member to `Delivery`.
 /// - for partitions of the fan-out topic: ``assign(number:)``, ``resume(_:at:metadata:logEnd:)``, ``beginRevoking(_:now:)``,
 ///   ``isDrained(_:)``, ``release(partition:now:)``, ``progress(_:)``.
-/// - for a record of the fan-out topic: ``receive(_:instruction:dropped:now:)``, even if there is no room. The
+/// - for a record of the fan-out topic: ``receive(_:instruction:droppedFields:now:)``, even if there is no room. The
 ///   shell reads the partition again as ``rereading(_:now:)`` says, and calls
 ///   ``rereadingBegan(_:from:now:)``.
 /// - for the audience store: ``withNextStoreCall(now:_:)``, ``storeCallTaken()``, ``storeCallRefused(now:)``, ``storeCallPostponed()``,

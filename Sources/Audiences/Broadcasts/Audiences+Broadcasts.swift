@@ -19,7 +19,7 @@ extension Audiences {
         from value: UnsafeRawBufferPointer,
         _ record: IncomingRecord,
         _ instruction: FanoutInstruction,
-        _ dropped: UnsafeRawBufferPointer,
+        _ droppedFields: UnsafeRawBufferPointer,
         to target: AudienceChannel,
         of application: UInt16,
         now: Moment
@@ -45,7 +45,7 @@ extension Audiences {
             from: value,
             record,
             instruction,
-            dropped,
+            droppedFields,
             of: application,
             epoch: epoch,
             now: now

@@ -32,7 +32,7 @@ extension Audiences {
                 body: HeapBytes(copying: incoming.body),
                 layout: incoming.layout,
                 trace: HeapBytes(copying: incoming.trace),
-                dropped: HeapBytes(copying: incoming.dropped),
+                droppedFields: HeapBytes(copying: incoming.droppedFields),
                 partition: incoming.partition,
                 offset: incoming.offset,
                 recordMilliseconds: incoming.recordMilliseconds,

@@ -44,7 +44,7 @@ struct CommandSlot: BitwiseCopyable {
     var joinerBody = HeapBytes.none
     var trace: HeapBytes
     /// The names of the fields that were dropped because the body was too large.
-    var dropped: HeapBytes
+    var droppedFields: HeapBytes
     /// The command as it is written to the fan-out topic.
     var value = HeapBytes.none
     var partition: Int32
@@ -73,7 +73,7 @@ struct CommandSlot: BitwiseCopyable {
     var alert: UnsafeRawBufferPointer { layout.alert.bytes(in: body.bytes) }
 
     func freeBytes() {
-        for bytes in [policyName, activityTemplate, identifier, body, joinerBody, trace, dropped, value] {
+        for bytes in [policyName, activityTemplate, identifier, body, joinerBody, trace, droppedFields, value] {
             bytes.free()
         }
     }

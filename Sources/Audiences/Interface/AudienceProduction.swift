@@ -71,5 +71,5 @@ public struct ComposedRecord {
     public var trace: UnsafeRawBufferPointer
     /// For a fan-out record: the names of the fields that were dropped because the body was too large; empty
     /// for none.
-    public var dropped = UnsafeRawBufferPointer(start: nil, count: 0)
+    public var droppedFields = UnsafeRawBufferPointer(start: nil, count: 0)
 }

@@ -44,7 +44,7 @@ public struct IncomingCommand {
     public var trace: UnsafeRawBufferPointer
     /// The names of the fields that were dropped because the body was too large, kept for the fan-out
     /// records; empty for none.
-    public var dropped: UnsafeRawBufferPointer
+    public var droppedFields: UnsafeRawBufferPointer
 
     public init(
         record: UInt32,
@@ -69,7 +69,7 @@ public struct IncomingCommand {
         recordMilliseconds: Int64,
         receivedMilliseconds: Int64,
         trace: UnsafeRawBufferPointer,
-        dropped: UnsafeRawBufferPointer = UnsafeRawBufferPointer(start: nil, count: 0)
+        droppedFields: UnsafeRawBufferPointer = UnsafeRawBufferPointer(start: nil, count: 0)
     ) {
         self.record = record
         self.application = application
@@ -93,7 +93,7 @@ public struct IncomingCommand {
         self.recordMilliseconds = recordMilliseconds
         self.receivedMilliseconds = receivedMilliseconds
         self.trace = trace
-        self.dropped = dropped
+        self.droppedFields = droppedFields
     }
 }
 

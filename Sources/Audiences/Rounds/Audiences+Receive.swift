@@ -8,12 +8,12 @@ extension Audiences {
     ///
     /// - Parameters:
     ///   - instruction: the contents of the record's headers; nil if Causeway did not write them.
-    ///   - dropped: the names of the fields that were dropped because the body was too large, separated by
+    ///   - droppedFields: the names of the fields that were dropped because the body was too large, separated by
     ///     commas.
     public mutating func receive(
         _ record: IncomingRecord,
         instruction: FanoutInstruction?,
-        dropped: UnsafeRawBufferPointer = UnsafeRawBufferPointer(start: nil, count: 0),
+        droppedFields: UnsafeRawBufferPointer = UnsafeRawBufferPointer(start: nil, count: 0),
         now: Moment
     ) {
         guard let partition = partitions[record.partition], partition.pointee.phase == .assigned,
@@ -37,7 +37,7 @@ extension Audiences {
                 from: value,
                 record,
                 instruction,
-                dropped,
+                droppedFields,
                 to: channel,
                 of: application,
                 now: now
@@ -60,7 +60,7 @@ extension Audiences {
             from: value,
             record,
             instruction,
-            dropped,
+            droppedFields,
             of: application,
             epoch: epoch,
             now: now
@@ -122,7 +122,7 @@ extension Audiences {
         from value: UnsafeRawBufferPointer,
         _ record: IncomingRecord,
         _ instruction: FanoutInstruction,
-        _ dropped: UnsafeRawBufferPointer,
+        _ droppedFields: UnsafeRawBufferPointer,
         of application: UInt16,
         epoch: UInt32,
         now: Moment
@@ -148,7 +148,7 @@ extension Audiences {
             alertSeconds: policies[policy].alertSeconds,
             identifier: unescaped(command.identifier, from: value),
             trace: HeapBytes(copying: record.trace),
-            dropped: HeapBytes(copying: dropped),
+            droppedFields: HeapBytes(copying: droppedFields),
             body: body,
             layout: layout
         )

@@ -21,13 +21,13 @@ struct FanoutRecord: BitwiseCopyable {
     var identifier: HeapBytes
     var trace: HeapBytes
     /// The names of the fields that were dropped because the body was too large.
-    var dropped: HeapBytes
+    var droppedFields: HeapBytes
     /// The body as it is sent, with its own alert if it has one.
     var body: HeapBytes
     var layout: Body.Layout
 
     var hasAlert: Bool { !layout.alert.isAbsent }
-    var heldBytes: Int { body.count + identifier.count + trace.count + dropped.count }
+    var heldBytes: Int { body.count + identifier.count + trace.count + droppedFields.count }
 
     /// Whether the alert is too old to be sent.
     func isAlertOld(now: Moment) -> Bool {
@@ -37,7 +37,7 @@ struct FanoutRecord: BitwiseCopyable {
     func freeBytes() {
         identifier.free()
         trace.free()
-        dropped.free()
+        droppedFields.free()
         body.free()
     }
 }

@@ -73,7 +73,7 @@ extension Audiences {
             value: command.value.bytes,
             instruction: instruction,
             trace: command.trace.bytes,
-            dropped: command.dropped.bytes
+            droppedFields: command.droppedFields.bytes
         )
     }
 
@@ -126,7 +126,7 @@ extension Audiences {
             result.isSuperseded = isSuperseded
             result.isDemoted = record.instruction.grant.isDemoted
             result.isAlertExpired = record.instruction.isAlertExpired
-            result.dropped = record.dropped.bytes
+            result.dropped = record.droppedFields.bytes
             result.recordMilliseconds = record.instruction.recordMilliseconds
             result.admittedMilliseconds = record.instruction.admittedMilliseconds
             result.write(to: &writer)

@@ -88,7 +88,7 @@ extension IncomingCommand {
             recordMilliseconds: view.recordMilliseconds,
             receivedMilliseconds: view.receivedMilliseconds,
             trace: view.trace,
-            dropped: view.droppedFields
+            droppedFields: view.droppedFields
         )
     }
 }
@@ -203,7 +203,7 @@ extension Lane {
         if let instruction = record.instruction {
             FanoutHeaders.append(instruction, topic: setup.delivery.commandsTopic, to: &headers)
         }
-        if !record.dropped.isEmpty { headers.append("dropped", record.dropped) }
+        if !record.droppedFields.isEmpty { headers.append("dropped", record.droppedFields) }
         let (trace, finishedTrace) = trace(of: production, record)
         trace?.append(to: &headers)
         let outcome = setup.producer.produce(

@@ -288,7 +288,12 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, ThreadLog {
         )
         if entry.topic == Intake.fanoutTopic {
             let dropped = FanoutHeaders.droppedFields(of: message)
-            audiences.receive(record, instruction: FanoutHeaders.instruction(of: message), dropped: dropped, now: now)
+            audiences.receive(
+                record,
+                instruction: FanoutHeaders.instruction(of: message),
+                droppedFields: dropped,
+                now: now
+            )
         } else if entry.topic == Intake.deferredTopic, let deferral = DeferredHeaders.deferral(of: message) {
             delivery.receive(record, deferred: deferral, dropped: FanoutHeaders.droppedFields(of: message), now: now)
         } else {
