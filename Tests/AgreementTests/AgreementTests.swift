@@ -29,22 +29,22 @@ enum ValidationDifference: CaseIterable {
 @Suite("The readers of records agree", .ownThread)
 struct AgreementTests {
     private struct Counts: CustomStringConvertible {
-        var worker = 0
-        var check = 0
-        var schema = 0
-        var kit = 0
+        var acceptedByWorker = 0
+        var acceptedByCheck = 0
+        var acceptedBySchema = 0
+        var acceptedByKit = 0
         var schemaDifferences: [String: Int] = [:]
         var kitDifferences: [String: Int] = [:]
         /// The number of records that the kit can read but refuses to send.
-        var invalid = 0
+        var refusedByKitValidation = 0
 
         var description: String {
-            "accepted by worker \(worker), check \(check), schema \(schema), kit \(kit), not sent by it \(invalid); "
+            "accepted by worker \(acceptedByWorker), check \(acceptedByCheck), schema \(acceptedBySchema), kit \(acceptedByKit), not sent by it \(refusedByKitValidation); "
                 + "\(schemaDifferences.sorted { $0.key < $1.key }) \(kitDifferences.sorted { $0.key < $1.key })"
         }
     }
 
-    private static let streamLength = 10_000
+    private static let mutationCount = 10_000
 
     private let check = RecordCheck(
         names: .init(
@@ -69,8 +69,12 @@ struct AgreementTests {
             ] as [RecordText])
             .map { Array($0.text.utf8) }
         let counts = try compare(.command, Mutation(randomness: SplitMix64(seed: 21), seeds: seeds))
-        #expect(counts.worker > 1_000 && counts.kit > 900 && counts.schema < Self.streamLength - 1_000, "\(counts)")
-        #expect(counts.invalid > 100, "\(counts)")
+        #expect(
+            counts.acceptedByWorker > 1_000 && counts.acceptedByKit > 900
+                && counts.acceptedBySchema < Self.mutationCount - 1_000,
+            "\(counts)"
+        )
+        #expect(counts.refusedByKitValidation > 100, "\(counts)")
     }
 
     @Test func `10,000 mutated registrations get the same verdict from all`() throws {
@@ -81,23 +85,27 @@ struct AgreementTests {
             ] as [RecordText])
             .map { Array($0.text.utf8) }
         let counts = try compare(.registration, Mutation(randomness: SplitMix64(seed: 22), seeds: seeds))
-        #expect(counts.worker > 1_000 && counts.kit > 900 && counts.schema < Self.streamLength - 1_000, "\(counts)")
-        #expect(counts.invalid > 100, "\(counts)")
+        #expect(
+            counts.acceptedByWorker > 1_000 && counts.acceptedByKit > 900
+                && counts.acceptedBySchema < Self.mutationCount - 1_000,
+            "\(counts)"
+        )
+        #expect(counts.refusedByKitValidation > 100, "\(counts)")
     }
 
-    private func compare(_ kind: RecordCheck.Kind, _ stream: Mutation) throws -> Counts {
+    private func compare(_ kind: RecordCheck.Kind, _ mutation: Mutation) throws -> Counts {
         let format = kind == .command ? RecordFormat.command : .registration
         let schema = try SchemaEvaluator(format.schema)
-        var (stream, counts) = (stream, Counts())
-        for _ in 0..<Self.streamLength {
-            let text = stream.next()
+        var (mutation, counts) = (mutation, Counts())
+        for _ in 0..<Self.mutationCount {
+            let text = mutation.next()
             let refusal = WorkerCore.refusal(of: text, on: kind.topic)
             let faults = check.faults(of: InputRecord(bytes: text, line: 1), kind: kind)
-            #expect((refusal == nil) == faults.isEmpty, "\(shown(text)): \(refusal ?? "taken"), \(faults)")
-            if refusal == nil { counts.worker += 1 }
-            if faults.isEmpty { counts.check += 1 }
+            #expect((refusal == nil) == faults.isEmpty, "\(string(text)): \(refusal ?? "taken"), \(faults)")
+            if refusal == nil { counts.acceptedByWorker += 1 }
+            if faults.isEmpty { counts.acceptedByCheck += 1 }
             let isValid = try FoundationValue(text).map { try schema.accepts($0) }
-            if isValid == true { counts.schema += 1 }
+            if isValid == true { counts.acceptedBySchema += 1 }
             compareSchema(isValid, refusal, text, kind, &counts)
             if refusal == nil { compareKit(text, kind, &counts) }
             compareValidation(text, kind, &counts)
@@ -118,18 +126,18 @@ struct AgreementTests {
             counts.schemaDifferences["numberBeyondDouble", default: 0] += 1
         case (let refusal?, true):
             guard let difference = difference(refusal, text, kind) else {
-                Issue.record("the schema accepts \(shown(text)): \(refusal)")
+                Issue.record("the schema accepts \(string(text)): \(refusal)")
                 return
             }
             counts.schemaDifferences[difference, default: 0] += 1
-        default: Issue.record("the schema refuses \(shown(text))")
+        default: Issue.record("the schema refuses \(string(text))")
         }
     }
 
     /// Returns why the schema accepts what the worker refuses; nil if no known reason explains it.
     private func difference(_ refusal: String, _ text: [UInt8], _ kind: RecordCheck.Kind) -> String? {
         if let fault = fault(text, kind) {
-            if let known = SchemaDifference.explaining(fault, text) { return "\(known)" }
+            if let schemaDifference = SchemaDifference.explaining(fault, text) { return "\(schemaDifference)" }
             return fault.code == .timestampInFuture ? "\(SchemaDifference.clock)" : nil
         }
         // Only the configuration has the names of apps and policies.
@@ -153,21 +161,21 @@ struct AgreementTests {
 
     private func compareKit(_ text: [UInt8], _ kind: RecordCheck.Kind, _ counts: inout Counts) {
         do {
-            let rewritten = Array(try Kit.rewritten(Data(text), kind))
+            let rewritten = Array(try Kit.rewrite(Data(text), kind))
             if let refusal = WorkerCore.refusal(of: rewritten, on: kind.topic) {
-                Issue.record("\(shown(text)) becomes \(shown(rewritten)): \(refusal)")
+                Issue.record("\(string(text)) becomes \(string(rewritten)): \(refusal)")
                 return
             }
-            let content = Content(text)
+            let content = RecordContent(text)
             if content.hasRepeatedKey {
                 counts.kitDifferences["\(KitDifference.repeatedKey)", default: 0] += 1
             } else {
-                let isSame = Content(rewritten) == content
-                #expect(isSame, "\(shown(text)) becomes \(shown(rewritten))")
-                counts.kit += 1
+                let isSame = RecordContent(rewritten) == content
+                #expect(isSame, "\(string(text)) becomes \(string(rewritten))")
+                counts.acceptedByKit += 1
             }
         } catch {
-            Issue.record("the kit does not read \(shown(text)): \(error)")
+            Issue.record("the kit does not read \(string(text)): \(error)")
         }
     }
 
@@ -176,35 +184,39 @@ struct AgreementTests {
     private func compareValidation(_ text: [UInt8], _ kind: RecordCheck.Kind, _ counts: inout Counts) {
         let now = Date(timeIntervalSince1970: Double(WorkerCore.now.wallSeconds))
         let value = Data(text)
-        guard let rewritten = try? Kit.rewritten(value, kind) else { return }
+        guard let rewritten = try? Kit.rewrite(value, kind) else { return }
         do {
-            let wrong = try Kit.wrongFields(value, kind, now: now)
+            let refusedFields = try Kit.refusedFields(value, kind, now: now)
             let refusal = WorkerCore.refusal(of: Array(rewritten), on: kind.topic)
-            if !wrong.isEmpty { counts.invalid += 1 }
-            if wrong.isEmpty, let refusal, refusal.hasPrefix("unknownApp") || refusal.hasPrefix("unknownPolicy") {
+            if !refusedFields.isEmpty { counts.refusedByKitValidation += 1 }
+            if refusedFields.isEmpty, let refusal, refusal.hasPrefix("unknownApp") || refusal.hasPrefix("unknownPolicy")
+            {
                 counts.kitDifferences["\(ValidationDifference.names)", default: 0] += 1
                 return
             }
-            let shown = shown(Array(rewritten))
-            let isSame = wrong.isEmpty == (refusal == nil)
-            #expect(isSame, "\(shown): the kit finds \(wrong), the worker \(refusal as Any)")
-            guard let fault = fault(Array(rewritten), kind), !wrong.isEmpty else { return }
-            #expect(names(fault, in: wrong), "\(shown): the kit names \(wrong), the worker \(fault.field.field.path)")
+            let rewrittenText = string(Array(rewritten))
+            let isSame = refusedFields.isEmpty == (refusal == nil)
+            #expect(isSame, "\(rewrittenText): the kit finds \(refusedFields), the worker \(refusal as Any)")
+            guard let fault = fault(Array(rewritten), kind), !refusedFields.isEmpty else { return }
+            #expect(
+                names(fault, in: refusedFields),
+                "\(rewrittenText): the kit names \(refusedFields), the worker \(fault.field.field.path)"
+            )
         } catch {
-            Issue.record("the kit does not check \(shown(text)): \(error)")
+            Issue.record("the kit does not check \(string(text)): \(error)")
         }
     }
 
     /// Whether the kit (the library for app servers) names the same field as the worker, or a field inside
     /// it. If a rule concerns several keys, the kit may name another of these keys.
-    private func names(_ fault: Fault, in wrong: [String]) -> Bool {
+    private func names(_ fault: Fault, in refusedFields: [String]) -> Bool {
         switch fault.code {
         case .notAllowed, .missingField, .unknownKey: true
-        default: wrong.contains { $0.hasPrefix(fault.field.field.path.description) }
+        default: refusedFields.contains { $0.hasPrefix(fault.field.field.path.description) }
         }
     }
 
-    private func shown(_ text: [UInt8]) -> String { String(decoding: text, as: UTF8.self) }
+    private func string(_ text: [UInt8]) -> String { String(decoding: text, as: UTF8.self) }
 }
 
 extension RecordCheck.Kind {

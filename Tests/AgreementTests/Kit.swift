@@ -7,7 +7,7 @@ import Foundation
 /// names as the worker's.
 enum Kit {
     /// Reads a record with the kit, and writes it again.
-    static func rewritten(_ value: Data, _ kind: RecordCheck.Kind) throws -> Data {
+    static func rewrite(_ value: Data, _ kind: RecordCheck.Kind) throws -> Data {
         switch kind {
         case .command: try LiveActivityCommand<JSONValue>(value: value).value()
         case .registration: try Registration(value: value).value()
@@ -15,7 +15,7 @@ enum Kit {
     }
 
     /// Returns the fields for which the kit would refuse to send the record.
-    static func wrongFields(_ value: Data, _ kind: RecordCheck.Kind, now: Date) throws -> [String] {
+    static func refusedFields(_ value: Data, _ kind: RecordCheck.Kind, now: Date) throws -> [String] {
         do {
             switch kind {
             case .command: try LiveActivityCommand<JSONValue>(value: value).validate(now: now)
@@ -27,7 +27,7 @@ enum Kit {
         }
     }
 
-    static func rewritten(_ value: Data, _ topic: WrittenRecordTests.Topic) throws -> Data {
+    static func rewrite(_ value: Data, _ topic: WrittenRecordTests.Topic) throws -> Data {
         switch topic {
         case .results: try LiveActivityResult(value: value).value()
         case .invalidations: try Invalidation(value: value).value()

@@ -45,44 +45,47 @@ struct WrittenRecordTests {
         var writer = WorkerWriter(seed: 31)
         for _ in 0..<Self.writtenCount {
             let text = topic.write(&writer)
-            let value = try #require(FoundationValue(text), "\(shown(text))")
-            #expect(try schema.accepts(value), "\(shown(text))")
-            #expect(try FoundationValue(Kit.rewritten(Data(text), topic)) == value, "\(shown(text))")
+            let value = try #require(FoundationValue(text), "\(string(text))")
+            #expect(try schema.accepts(value), "\(string(text))")
+            #expect(try FoundationValue(Kit.rewrite(Data(text), topic)) == value, "\(string(text))")
         }
     }
 
     @Test(arguments: Topic.allCases)
     func `10,000 mutated records are read if they are valid`(topic: Topic) throws {
         let schema = try SchemaEvaluator(topic.format.schema)
-        let types = try SchemaEvaluator(topic.format.schema.withTypesAlone)
+        let typesOnlySchema = try SchemaEvaluator(topic.format.schema.withoutValueRules)
         var writer = WorkerWriter(seed: 32)
         let seeds = (0..<200).map { _ in topic.write(&writer) }
-        var stream = Mutation(randomness: SplitMix64(seed: 33), seeds: seeds)
-        var (valid, read) = (0, 0)
+        var mutation = Mutation(randomness: SplitMix64(seed: 33), seeds: seeds)
+        var (validCount, readCount) = (0, 0)
         for _ in 0..<Self.mutatedCount {
-            let text = stream.next()
+            let text = mutation.next()
             // The schema judges the value that Foundation reads, so a text that Foundation refuses has no
             // verdict.
             guard let value = FoundationValue(text) else { continue }
             let isValid = try schema.accepts(value)
-            let rewritten = try? Kit.rewritten(Data(text), topic)
-            if isValid { valid += 1 }
-            if rewritten != nil { read += 1 }
+            let rewritten = try? Kit.rewrite(Data(text), topic)
+            if isValid { validCount += 1 }
+            if rewritten != nil { readCount += 1 }
             if let rewritten {
-                #expect(try types.accepts(value.withoutNulls), "the kit reads \(shown(text))")
+                #expect(try typesOnlySchema.accepts(value.withoutNulls), "the kit reads \(string(text))")
                 // Unknown keys may be lost, and a `Date` cannot hold the milliseconds of a distant year.
                 let isKept = try #require(FoundationValue(rewritten)).isPart(of: value) || hasDistantTime(text)
-                #expect(isKept || !isValid, "\(shown(text)) is read as \(shown(Array(rewritten)))")
+                #expect(isKept || !isValid, "\(string(text)) is read as \(string(Array(rewritten)))")
             } else {
-                #expect(!isValid || isBroadcastWithOtherMark(value), "the kit does not read \(shown(text))")
+                #expect(!isValid || hasFieldOfOtherResultKind(value), "the kit does not read \(string(text))")
             }
         }
-        #expect(valid > 1_000 && read > valid && read < Self.mutatedCount - 1_000, "\(valid) valid, \(read) read")
+        #expect(
+            validCount > 1_000 && readCount > validCount && readCount < Self.mutatedCount - 1_000,
+            "\(validCount) valid, \(readCount) read"
+        )
     }
 
     /// Whether a broadcast's result has a field that only another kind of result has. No worker writes such a
     /// record.
-    private func isBroadcastWithOtherMark(_ value: FoundationValue) -> Bool {
+    private func hasFieldOfOtherResultKind(_ value: FoundationValue) -> Bool {
         guard let members = value.object, members["environment"] != nil else { return false }
         return members["segments"] != nil || members["ranges"] != nil
     }
@@ -92,39 +95,39 @@ struct WrittenRecordTests {
         text.split { !(UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }.contains { $0.count > 15 }
     }
 
-    private func shown(_ text: [UInt8]) -> String { String(decoding: text, as: UTF8.self) }
+    private func string(_ text: [UInt8]) -> String { String(decoding: text, as: UTF8.self) }
 }
 
 extension DocumentValue {
     /// The schema reduced to the fields that a record has and their types, without any other rule.
-    fileprivate var withTypesAlone: DocumentValue {
+    fileprivate var withoutValueRules: DocumentValue {
         switch self {
         case .object(let members):
-            .object(members.flatMap(\.withTypesAlone))
-        case .array(let elements): .array(elements.map(\.withTypesAlone))
+            .object(members.flatMap(\.withoutValueRules))
+        case .array(let elements): .array(elements.map(\.withoutValueRules))
         case .null, .text, .number, .boolean: self
         }
     }
 }
 
 extension DocumentValue.Member {
-    fileprivate var withTypesAlone: [DocumentValue.Member] {
+    fileprivate var withoutValueRules: [DocumentValue.Member] {
         switch (name, value) {
-        case ("oneOf", _): [.init("anyOf", value.withTypesAlone)]
+        case ("oneOf", _): [.init("anyOf", value.withoutValueRules)]
         case ("enum", .array(let values)):
             if case .text = values.first { [.init("type", "string")] } else { [.init("type", "number")] }
         case ("type", "integer"): [.init("type", "number")]
         case ("properties", .object(let fields)):
             // The keys inside `properties` are names of fields, even if one is spelled like a keyword of the
             // schema.
-            [.init(name, .object(fields.map { .init($0.name, $0.value.withTypesAlone) }))]
+            [.init(name, .object(fields.map { .init($0.name, $0.value.withoutValueRules) }))]
         case ("definitions", .object(let shapes)):
-            [.init(name, .object(shapes.map { .init($0.name, $0.value.withTypesAlone) }))]
+            [.init(name, .object(shapes.map { .init($0.name, $0.value.withoutValueRules) }))]
         case ("allOf", _), ("minimum", _), ("maximum", _), ("minLength", _), ("maxLength", _), ("pattern", _),
             ("not", _),
             ("minItems", _), ("maxItems", _):
             []
-        default: [.init(name, value.withTypesAlone)]
+        default: [.init(name, value.withoutValueRules)]
         }
     }
 }
@@ -137,7 +140,7 @@ extension FoundationValue {
 
     /// Whether the other value has all members of this one.
     fileprivate func isPart(of other: FoundationValue) -> Bool {
-        guard case .object(let mine) = self, case .object(let others) = other else { return self == other }
-        return mine.allSatisfy { key, value in others[key].map { value.isPart(of: $0) } ?? false }
+        guard case .object(let ownMembers) = self, case .object(let otherMembers) = other else { return self == other }
+        return ownMembers.allSatisfy { key, value in otherMembers[key].map { value.isPart(of: $0) } ?? false }
     }
 }

@@ -38,9 +38,9 @@ struct BodyReaderTests {
     ])
     func `Malformed input is refused`(_ text: String, _ fault: HTTPFault?) throws {
         var reader = try HTTPBodyReader(.chunked, bytesMax: 100)
-        var found: HTTPFault?
-        do throws(HTTPFault) { _ = try reader.read(Array(text.utf8)) } catch { found = error }
-        #expect(found == fault)
+        var thrownFault: HTTPFault?
+        do throws(HTTPFault) { _ = try reader.read(Array(text.utf8)) } catch { thrownFault = error }
+        #expect(thrownFault == fault)
     }
 
     @Test func `A body that is too long is refused`() throws {

@@ -53,8 +53,8 @@ struct ClientTests {
             client.responseBytesMax = 5
             #expect(throws: HTTPClientError.self) { try client.request() }
             client.responseBytesMax = 6
-            let whole = try client.request()
-            #expect(whole.body.count == 6)
+            let wholeResponse = try client.request()
+            #expect(wholeResponse.body.count == 6)
             client.responseBytesMax = 0
             client.readsOnlyStatus = true
             let status = try client.request()
@@ -94,9 +94,9 @@ struct ClientTests {
     }
 
     @Test(arguments: [true, false]) func `A request ends in time`(isInterrupted: Bool) async throws {
-        let kept = Handover<HTTPExchange>()
+        let keptExchanges = Handover<HTTPExchange>()
         let answering: TestServer.Answering = {
-            kept.give($0)
+            keptExchanges.send($0)
             return nil
         }
         let interruption = try Wakeup()
@@ -107,7 +107,7 @@ struct ClientTests {
             let error = #expect(throws: HTTPClientError.self) { try client.request() }
             #expect(error?.cause == (isInterrupted ? .interrupted : .timedOut))
             // An interruption may come before the request is sent, so the server may get none.
-            if !isInterrupted { try await kept.next().answer(.plain(200)) }
+            if !isInterrupted { try await keptExchanges.next().answer(.plain(200)) }
         }
     }
 

@@ -17,10 +17,10 @@ struct LimitTests {
     @Test func `A crowd of idle clients does not block a probe`() async throws {
         let limits = Self.limits { $0.connectionsMax = 8 }
         try await TestServer.run(limits) { server in
-            let idle = try (0..<20).map { _ in try server.connect() }
+            let idleClients = try (0..<20).map { _ in try server.connect() }
             #expect(try server.connect().get("/").status == 200)
             // The server has closed the oldest idle connection to make room.
-            #expect(idle[0].rest() == "")
+            #expect(idleClients[0].rest() == "")
             #expect(server.server.usage.connections <= 8)
         }
     }
@@ -30,18 +30,18 @@ struct LimitTests {
     @Test func `A request that waits keeps its connection`() async throws {
         let exchanges = Handover<HTTPExchange>()
         let answering: TestServer.Answering = {
-            exchanges.give($0)
+            exchanges.send($0)
             return nil
         }
         try await TestServer.run(Self.limits { $0.connectionsMax = 2 }, answering: answering) { server in
             let clients = try (0..<2).map { _ in try server.connect() }
-            var waiting: [HTTPExchange] = []
+            var waitingExchanges: [HTTPExchange] = []
             for client in clients {
                 client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
-                waiting.append(try await exchanges.next())
+                waitingExchanges.append(try await exchanges.next())
             }
             #expect(try server.connect().rest() == "")
-            for exchange in waiting { exchange.answer(.plain(200)) }
+            for exchange in waitingExchanges { exchange.answer(.plain(200)) }
             for client in clients { #expect(try client.answer().status == 200) }
         }
     }
@@ -49,16 +49,16 @@ struct LimitTests {
     @Test func `The number of waiting requests is limited`() async throws {
         let exchanges = Handover<HTTPExchange>()
         let answering: TestServer.Answering = {
-            exchanges.give($0)
+            exchanges.send($0)
             return nil
         }
         try await TestServer.run(Self.limits { $0.exchangesMax = 1 }, answering: answering) { server in
-            var gone: RawHTTPClient? = try server.connect()
-            gone?.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+            var disconnectedClient: RawHTTPClient? = try server.connect()
+            disconnectedClient?.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
             let exchange = try await exchanges.next()
             // The client has closed, but the handler of its request still works, so its connection still
             // counts.
-            gone = nil
+            disconnectedClient = nil
             #expect(try server.connect().get("/").status == 503)
             exchange.answer(.plain(200))
         }
@@ -86,13 +86,13 @@ struct LimitTests {
             let client = try server.connect()
             client.send("GET / HTTP/1.1\r\nX: ")
             try await server.awaitConnections(1)
-            var drips = 0
+            var sentBytes = 0
             try await eventuallyInTask("the end of the connection", every: .milliseconds(20)) {
                 client.send("x")
-                drips += 1
+                sentBytes += 1
                 return server.server.usage.connections == 0
             }
-            #expect(drips > 2)
+            #expect(sentBytes > 2)
         }
     }
 
@@ -105,16 +105,16 @@ struct LimitTests {
     }
 
     @Test func `The server does not wait for a slow handler`() async throws {
-        let kept = Mutex<HTTPExchange?>(nil)
+        let keptExchange = Mutex<HTTPExchange?>(nil)
         let answering: TestServer.Answering = { exchange in
-            kept.withLock { $0 = exchange }
+            keptExchange.withLock { $0 = exchange }
             return nil
         }
         try await TestServer.run(Self.limits { $0.responseTimeoutMilliseconds = 300 }, answering: answering) { server in
             let client = try server.connect()
             client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
             #expect(client.rest().hasPrefix("HTTP/1.1 503 "))
-            kept.withLock { exchange in
+            keptExchange.withLock { exchange in
                 exchange?.answer(.plain(200))
                 exchange = nil
             }
@@ -136,27 +136,28 @@ struct LimitTests {
     @Test func `The size of all bodies together is limited`() async throws {
         let exchanges = Handover<HTTPExchange>()
         let answering: TestServer.Answering = {
-            exchanges.give($0)
+            exchanges.send($0)
             return nil
         }
         let limits = Self.limits { ($0.bodyBytesMax, $0.totalBodyBytesMax) = (1_000, 1_500) }
         try await TestServer.run(limits, answering: answering) { server in
-            let put = "PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\n" + String(repeating: "x", count: 1_000)
-            let first = try server.connect()
-            first.send(put)
+            let putRequest =
+                "PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\n" + String(repeating: "x", count: 1_000)
+            let firstClient = try server.connect()
+            firstClient.send(putRequest)
             var exchange: HTTPExchange? = try await exchanges.next()
             #expect(server.server.usage.bodyBytes == 1_000)
-            let second = try server.connect()
-            second.send(put)
-            #expect(second.rest().hasPrefix("HTTP/1.1 503 "))
+            let secondClient = try server.connect()
+            secondClient.send(putRequest)
+            #expect(secondClient.rest().hasPrefix("HTTP/1.1 503 "))
             exchange?.answer(.plain(200))
             exchange = nil
-            #expect(try first.answer().status == 200)
-            first.send(put)
+            #expect(try firstClient.answer().status == 200)
+            firstClient.send(putRequest)
             exchange = try await exchanges.next()
             #expect(exchange?.body.count == 1_000)
             exchange = nil
-            #expect(try first.answer().status == 500)
+            #expect(try firstClient.answer().status == 500)
         }
     }
 
@@ -165,12 +166,12 @@ struct LimitTests {
     @Test(arguments: [true, false]) func `The server stops during a long poll`(isAnswered: Bool) async throws {
         let exchanges = Handover<HTTPExchange>()
         let answering: TestServer.Answering = {
-            exchanges.give($0)
+            exchanges.send($0)
             return nil
         }
-        let began = ContinuousClock.now
+        let beganAt = ContinuousClock.now
         try await TestServer.run(answering: answering) { server in
-            let (client, idle) = (try server.connect(), try server.connect())
+            let (client, idleClient) = (try server.connect(), try server.connect())
             client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
             let exchange = try await exchanges.next()
             server.server.requestStop()
@@ -179,8 +180,8 @@ struct LimitTests {
             #expect(
                 response.hasSuffix("Connection: close\r\n\r\nlate") == isAnswered && response.isEmpty == !isAnswered
             )
-            #expect(idle.rest() == "")
+            #expect(idleClient.rest() == "")
         }
-        #expect(ContinuousClock.now - began < .seconds(60))
+        #expect(ContinuousClock.now - beganAt < .seconds(60))
     }
 }

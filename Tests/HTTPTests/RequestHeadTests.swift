@@ -60,11 +60,11 @@ struct RequestHeadTests {
     }
 
     @Test func `A head that is too long is refused before its end`() throws {
-        let long = "GET / HTTP/1.1\r\nHost: a\r\nX: " + String(repeating: "x", count: HTTPHead.bytesMax)
-        #expect(throws: HTTPFault.headTooLarge) { try Self.parse(long) }
-        #expect(throws: HTTPFault.headTooLarge) { try Self.parse(long + "\r\n\r\n") }
-        let many = String(repeating: "X: y\r\n", count: HTTPHead.fieldsMax)
-        #expect(throws: HTTPFault.headTooLarge) { try Self.parse("GET / HTTP/1.1\r\nHost: a\r\n\(many)\r\n") }
+        let longHead = "GET / HTTP/1.1\r\nHost: a\r\nX: " + String(repeating: "x", count: HTTPHead.bytesMax)
+        #expect(throws: HTTPFault.headTooLarge) { try Self.parse(longHead) }
+        #expect(throws: HTTPFault.headTooLarge) { try Self.parse(longHead + "\r\n\r\n") }
+        let manyFields = String(repeating: "X: y\r\n", count: HTTPHead.fieldsMax)
+        #expect(throws: HTTPFault.headTooLarge) { try Self.parse("GET / HTTP/1.1\r\nHost: a\r\n\(manyFields)\r\n") }
     }
 
     @Test func `The parser survives any bytes`() {

@@ -32,16 +32,16 @@ struct ServerTests {
     @Test func `Bodies of every form are read`() async throws {
         try await TestServer.run(Self.bodies, answering: Self.echo) { server in
             let client = try server.connect()
-            let counted = "PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello"
+            let countedRequest = "PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello"
             let chunks = "2\r\nhe\r\n3\r\nllo\r\n0\r\n\r\n"
-            let chunked = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n" + chunks
-            client.send(counted + chunked + counted)
+            let chunkedRequest = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n" + chunks
+            client.send(countedRequest + chunkedRequest + countedRequest)
             for _ in 0..<3 { #expect(try client.answer().body == "hello") }
-            for byte in chunked { client.send(String(byte)) }
+            for byte in chunkedRequest { client.send(String(byte)) }
             #expect(try client.answer().body == "hello")
-            let large = String(repeating: "0123456789abcdef", count: 250_000)
-            client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: \(large.utf8.count)\r\n\r\n\(large)")
-            #expect(try client.answer().body == large)
+            let largeBody = String(repeating: "0123456789abcdef", count: 250_000)
+            client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: \(largeBody.utf8.count)\r\n\r\n\(largeBody)")
+            #expect(try client.answer().body == largeBody)
         }
     }
 
@@ -90,7 +90,7 @@ struct ServerTests {
     @Test func `An answer may come later`() async throws {
         let exchanges = Handover<HTTPExchange>()
         let answering: TestServer.Answering = {
-            exchanges.give($0)
+            exchanges.send($0)
             return nil
         }
         try await TestServer.run(answering: answering) { server in
@@ -108,34 +108,34 @@ struct ServerTests {
             _ = try await exchanges.next()
             #expect(try client.answer().status == 500)
             // An answer to a client that has closed is dropped.
-            let gone = Mutex<RawHTTPClient?>(try server.connect())
-            gone.withLock { $0?.send("GET /4 HTTP/1.1\r\nHost: a\r\n\r\n") }
+            let disconnectedClient = Mutex<RawHTTPClient?>(try server.connect())
+            disconnectedClient.withLock { $0?.send("GET /4 HTTP/1.1\r\nHost: a\r\n\r\n") }
             let exchange = try await exchanges.next()
-            gone.withLock { $0 = nil }
+            disconnectedClient.withLock { $0 = nil }
             exchange.answer(.plain(200))
         }
     }
 
     /// The answer is larger than a stream's buffer. One client reads it, and one does not.
     @Test func `A large answer is sent in parts`() async throws {
-        let large = [UInt8](repeating: UInt8(ascii: "x"), count: 40 << 20)
+        let largeBody = [UInt8](repeating: UInt8(ascii: "x"), count: 40 << 20)
         var limits = HTTPServerLimits()
         limits.idleTimeoutMilliseconds = 500
         let requests = Handover<Void>()
         let answering: TestServer.Answering = { _ in
-            requests.give(())
-            return HTTPResponse(status: 200, contentType: "x/y", body: large)
+            requests.send(())
+            return HTTPResponse(status: 200, contentType: "x/y", body: largeBody)
         }
         try await TestServer.run(limits, answering: answering) { server in
             let client = try server.connect()
             client.send("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
-            #expect(client.rest().utf8.count > large.count)
+            #expect(client.rest().utf8.count > largeBody.count)
             try await requests.next()
-            let idle = try server.connect(receiveBytes: 4_096)
-            idle.send("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+            let idleClient = try server.connect(receiveBytes: 4_096)
+            idleClient.send("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
             try await requests.next()
             try await server.awaitConnections(0)
-            #expect(idle.rest().utf8.count < large.count)
+            #expect(idleClient.rest().utf8.count < largeBody.count)
         }
     }
 }

@@ -8,7 +8,11 @@ import Testing
 /// Answers that grow, such as Server-Sent Events.
 @Suite(.timeLimit(.minutes(5)))
 struct StreamTests {
-    private static let events = HTTPResponse(status: 200, contentType: "text/event-stream", text: ": begin\n\n")
+    private static let eventStreamHead = HTTPResponse(
+        status: 200,
+        contentType: "text/event-stream",
+        text: ": begin\n\n"
+    )
 
     private static func limits(_ change: (inout HTTPServerLimits) -> Void = { _ in }) -> HTTPServerLimits {
         var limits = HTTPServerLimits()
@@ -24,8 +28,8 @@ struct StreamTests {
     ) async throws {
         let streams = Handover<HTTPResponseStream>()
         let answering: TestServer.Answering = { exchange in
-            guard let stream = exchange.stream(events) else { return .plain(503) }
-            streams.give(stream)
+            guard let stream = exchange.stream(eventStreamHead) else { return .plain(503) }
+            streams.send(stream)
             return nil
         }
         try await TestServer.run(limits, answering: answering) { try await body($0, streams) }
@@ -73,16 +77,16 @@ struct StreamTests {
             let stream = try await streams.next()
             #expect(try server.connect().get("/events").status == 503)
             let ends = Handover<Int>()
-            stream.onEnd { ends.give(1) }
+            stream.onEnd { ends.send(1) }
             client = nil
             #expect(try await ends.next() == 1)
             #expect(stream.hasEnded && stream.append([0]) == .ended)
-            stream.onEnd { ends.give(2) }
+            stream.onEnd { ends.send(2) }
             #expect(try await ends.next() == 2)
-            let other = try server.connect()
-            other.send("GET /events HTTP/1.1\r\nHost: a\r\n\r\n")
+            let otherClient = try server.connect()
+            otherClient.send("GET /events HTTP/1.1\r\nHost: a\r\n\r\n")
             try await streams.next().finish()
-            #expect(other.rest().hasSuffix(": begin\n\n\r\n0\r\n\r\n"))
+            #expect(otherClient.rest().hasSuffix(": begin\n\n\r\n0\r\n\r\n"))
         }
     }
 
@@ -94,21 +98,21 @@ struct StreamTests {
             client.send("GET /events HTTP/1.1\r\nHost: a\r\n\r\n")
             let stream = try await streams.next()
             #expect(stream.append([UInt8](repeating: 0, count: 100_001)) == .skipped)
-            var (taken, skipped) = (0, 0)
+            var (takenCount, skippedCount) = (0, 0)
             let event = [UInt8](repeating: UInt8(ascii: "x"), count: 10_000)
             let deadline = ContinuousClock.now + eventLimit
             while true {
                 guard ContinuousClock.now < deadline else { throw Timeout(what: "the end of the stream") }
                 switch stream.append(event) {
-                case .taken: taken += 1
+                case .taken: takenCount += 1
                 case .skipped:
-                    skipped += 1
+                    skippedCount += 1
                     // The stream is full until the socket takes some bytes. No event announces that, so the
                     // test tries again.
                     try await Task.sleep(for: .milliseconds(1))
                 case .ended:
-                    #expect(taken > 10 && skipped > 0)
-                    return #expect(client.rest().utf8.count < (taken + skipped) * 10_000)
+                    #expect(takenCount > 10 && skippedCount > 0)
+                    return #expect(client.rest().utf8.count < (takenCount + skippedCount) * 10_000)
                 }
             }
         }
@@ -121,9 +125,9 @@ struct StreamTests {
             client.send("GET /events HTTP/1.1\r\nHost: a\r\n\r\n")
             let stream = try await streams.next()
             // In the same time another connection is idle for too long, and is closed.
-            let idle = try server.connect()
-            #expect(try idle.get("/").status == 503)
-            _ = idle.rest()
+            let idleClient = try server.connect()
+            #expect(try idleClient.get("/").status == 503)
+            _ = idleClient.rest()
             #expect(stream.append(Array("data: 1\n\n".utf8)) == .taken)
             stream.finish()
             #expect(client.rest().hasSuffix("data: 1\n\n\r\n0\r\n\r\n"))
@@ -137,7 +141,7 @@ struct StreamTests {
             let stream = try await streams.next()
             _ = try client.read(until: ": begin\n\n")
             let ends = Handover<Int>()
-            stream.onEnd { ends.give(1) }
+            stream.onEnd { ends.send(1) }
             server.server.requestStop()
             _ = try await ends.next()
             #expect(stream.append([0]) == .ended)

@@ -55,7 +55,7 @@ final class Handover<Value: Sendable>: Sendable {
 
     init() { (values, continuation) = AsyncStream.makeStream() }
 
-    func give(_ value: Value) { continuation.yield(value) }
+    func send(_ value: Value) { continuation.yield(value) }
 
     func next() async throws -> Value {
         for await value in values { return value }

@@ -1,7 +1,7 @@
 import RecordTestbed
 
 /// The content of a record, independent of the order of its keys, of escapes and of white space.
-struct Content: Equatable {
+struct RecordContent: Equatable {
     /// The value that Foundation reads; nil if the text has a number that a `Double` cannot hold.
     private let value: FoundationValue?
     /// The numbers as they are spelled.
@@ -14,11 +14,11 @@ struct Content: Equatable {
         tokens.scan()
         numbers = tokens.numbers.sorted()
         hasRepeatedKey = tokens.hasRepeatedKey
-        value = FoundationValue(text).map(Self.withVersion)
+        value = FoundationValue(text).map(Self.withShowsAsObject)
     }
 
     /// Returns the registration with `shows` as an object. A record may write it as a timestamp alone.
-    private static func withVersion(_ value: FoundationValue) -> FoundationValue {
+    private static func withShowsAsObject(_ value: FoundationValue) -> FoundationValue {
         guard case .object(var members) = value, let shows = members["shows"], shows.isNumber else { return value }
         members["shows"] = .object(["timestamp": shows])
         return .object(members)
@@ -45,7 +45,7 @@ private struct Tokens {
             case UInt8(ascii: "}"):
                 keys.removeLast(keys.isEmpty ? 0 : 1)
                 position += 1
-            case UInt8(ascii: "\""): string()
+            case UInt8(ascii: "\""): scanString()
             case UInt8(ascii: "-"), UInt8(ascii: "0")...UInt8(ascii: "9"):
                 let digits = text[position...].prefix { "+-.0123456789eE".utf8.contains($0) }
                 numbers.append(String(decoding: digits, as: UTF8.self))
@@ -55,7 +55,7 @@ private struct Tokens {
         }
     }
 
-    private mutating func string() {
+    private mutating func scanString() {
         let start = position
         position += 1
         while position < text.count, text[position] != UInt8(ascii: "\"") {
