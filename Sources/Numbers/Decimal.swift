@@ -22,7 +22,7 @@ public enum Decimal {
 
     /// Returns how many digits a number has.
     @inlinable
-    public static func digits(of value: UInt64) -> Int {
+    public static func digitCount(of value: UInt64) -> Int {
         var count = 1
         var rest = value
         while rest >= 10_000 {
@@ -47,17 +47,17 @@ public enum Decimal {
 
     /// Writes two digits at a time, from the end.
     private static func writePairs(_ value: UInt64, to destination: UnsafeMutableRawPointer) -> Int {
-        let count = digits(of: value)
-        var place = count
+        let count = digitCount(of: value)
+        var position = count
         var rest = value
         while rest >= 10 {
             let pair = Int(truncatingIfNeeded: rest % 100) &* 2
             rest /= 100
-            place &-= 2
-            destination.storeBytes(of: pairs.utf8Start[pair], toByteOffset: place, as: UInt8.self)
-            destination.storeBytes(of: pairs.utf8Start[pair &+ 1], toByteOffset: place &+ 1, as: UInt8.self)
+            position &-= 2
+            destination.storeBytes(of: pairs.utf8Start[pair], toByteOffset: position, as: UInt8.self)
+            destination.storeBytes(of: pairs.utf8Start[pair &+ 1], toByteOffset: position &+ 1, as: UInt8.self)
         }
-        if place > 0 {
+        if position > 0 {
             let digit = UInt8(ascii: "0") &+ UInt8(truncatingIfNeeded: rest)
             destination.storeBytes(of: digit, as: UInt8.self)
         }

@@ -40,11 +40,11 @@ public enum Hexadecimal {
     @inlinable
     @inline(__always)
     static func areDigits(_ word: UInt64) -> Bool {
-        guard word & tops == 0 else { return false }
+        guard word & topBits == 0 else { return false }
         let lower = word | (ones &* 0x20)
         let decimals = (word &+ ones &* (0x80 - 0x30)) & ~(word &+ ones &* (0x80 - 0x3A))
         let letters = (lower &+ ones &* (0x80 - 0x61)) & ~(lower &+ ones &* (0x80 - 0x67))
-        return (decimals | letters) & tops == tops
+        return (decimals | letters) & topBits == topBits
     }
 
     /// Whether every byte is one of `0`-`9`, `a`-`f`. The loop has no early exit, so that the compiler can
@@ -52,53 +52,53 @@ public enum Hexadecimal {
     @inlinable
     public static func isLowerCase(_ bytes: UnsafeRawBufferPointer) -> Bool {
         guard let start = bytes.baseAddress else { return true }
-        var wrong: UInt8 = 0
+        var otherByteFlag: UInt8 = 0
         for offset in 0..<bytes.count {
             let byte = start.load(fromByteOffset: offset, as: UInt8.self)
-            wrong |= (byte &- UInt8(ascii: "0") > 9 ? 1 : 0) & (byte &- UInt8(ascii: "a") > 5 ? 1 : 0)
+            otherByteFlag |= (byte &- UInt8(ascii: "0") > 9 ? 1 : 0) & (byte &- UInt8(ascii: "a") > 5 ? 1 : 0)
         }
-        return wrong == 0
+        return otherByteFlag == 0
     }
 
     @inlinable static var ones: UInt64 { 0x0101_0101_0101_0101 }
-    @inlinable static var tops: UInt64 { 0x8080_8080_8080_8080 }
+    @inlinable static var topBits: UInt64 { 0x8080_8080_8080_8080 }
 
     /// Returns a word in which a byte has its top bit set if the same byte of `block` is `0`-`9` or `a`-`f`.
     /// Each addition sets the top bit of the bytes that reach a bound. No addition carries into the next
     /// byte, because the top bits of `block` are cleared before.
     @inlinable
     @inline(__always)
-    static func lowerCaseTops(_ block: UInt64) -> UInt64 {
-        let low = block & ~tops
-        let isDigit = (low &+ 0x5050_5050_5050_5050) & ~(low &+ 0x4646_4646_4646_4646)
-        let isLetter = (low &+ 0x1F1F_1F1F_1F1F_1F1F) & ~(low &+ 0x1919_1919_1919_1919)
-        return (isDigit | isLetter) & ~block & tops
+    static func lowerCaseDigitTopBits(_ block: UInt64) -> UInt64 {
+        let low = block & ~topBits
+        let digitBits = (low &+ 0x5050_5050_5050_5050) & ~(low &+ 0x4646_4646_4646_4646)
+        let letterBits = (low &+ 0x1F1F_1F1F_1F1F_1F1F) & ~(low &+ 0x1919_1919_1919_1919)
+        return (digitBits | letterBits) & ~block & topBits
     }
 
     /// The length of a UUID's canonical text, 8-4-4-4-12.
-    public static let identifierBytes = 36
+    public static let uuidTextBytes = 36
 
     /// Writes a UUID in the canonical lower-case form that `apns-id` asks for.
     @inlinable
-    public static func writeIdentifier(_ identifier: (UInt64, UInt64), to text: UnsafeMutablePointer<UInt8>) {
+    public static func writeUUID(_ uuid: (UInt64, UInt64), to text: UnsafeMutablePointer<UInt8>) {
         let raw = UnsafeMutableRawPointer(text)
-        let second = digits(UInt32(truncatingIfNeeded: identifier.0))
-        let third = digits(UInt32(truncatingIfNeeded: identifier.1 >> 32))
-        raw.storeBytes(of: digits(UInt32(identifier.0 >> 32)), as: UInt64.self)
+        let second = digits(UInt32(truncatingIfNeeded: uuid.0))
+        let third = digits(UInt32(truncatingIfNeeded: uuid.1 >> 32))
+        raw.storeBytes(of: digits(UInt32(uuid.0 >> 32)), as: UInt64.self)
         raw.storeBytes(of: UInt32(truncatingIfNeeded: second), toByteOffset: 9, as: UInt32.self)
         raw.storeBytes(of: UInt32(second >> 32), toByteOffset: 14, as: UInt32.self)
         raw.storeBytes(of: UInt32(truncatingIfNeeded: third), toByteOffset: 19, as: UInt32.self)
         raw.storeBytes(of: UInt32(third >> 32), toByteOffset: 24, as: UInt32.self)
-        raw.storeBytes(of: digits(UInt32(truncatingIfNeeded: identifier.1)), toByteOffset: 28, as: UInt64.self)
+        raw.storeBytes(of: digits(UInt32(truncatingIfNeeded: uuid.1)), toByteOffset: 28, as: UInt64.self)
         let dash = UInt8(ascii: "-")
         (text[8], text[13], text[18], text[23]) = (dash, dash, dash, dash)
     }
 
-    /// Reads a UUID in the form that `writeIdentifier` writes; nil for anything else.
+    /// Reads a UUID in the form that `writeUUID` writes; nil for anything else.
     @inlinable
-    public static func readIdentifier(_ text: UnsafeRawBufferPointer) -> (UInt64, UInt64)? {
+    public static func readUUID(_ text: UnsafeRawBufferPointer) -> (UInt64, UInt64)? {
         let dash = UInt8(ascii: "-")
-        guard text.count == identifierBytes, text[8] == dash, text[13] == dash, text[18] == dash, text[23] == dash
+        guard text.count == uuidTextBytes, text[8] == dash, text[13] == dash, text[18] == dash, text[23] == dash
         else { return nil }
         let first = text.loadUnaligned(as: UInt64.self)
         let second =
@@ -108,9 +108,10 @@ public enum Hexadecimal {
             UInt64(text.loadUnaligned(fromByteOffset: 24, as: UInt32.self)) << 32
             | UInt64(text.loadUnaligned(fromByteOffset: 19, as: UInt32.self))
         let fourth = text.loadUnaligned(fromByteOffset: 28, as: UInt64.self)
-        let isRight =
-            lowerCaseTops(first) & lowerCaseTops(second) & lowerCaseTops(third) & lowerCaseTops(fourth) == tops
-        guard isRight else { return nil }
+        let areLowerCaseDigits =
+            lowerCaseDigitTopBits(first) & lowerCaseDigitTopBits(second) & lowerCaseDigitTopBits(third)
+            & lowerCaseDigitTopBits(fourth) == topBits
+        guard areLowerCaseDigits else { return nil }
         return (
             UInt64(number(first)) << 32 | UInt64(number(second)),
             UInt64(number(third)) << 32 | UInt64(number(fourth))

@@ -26,12 +26,12 @@ public enum Numeral {
         return "\(hundredths / 100).\(fraction < 10 ? "0" : "")\(fraction)"
     }
 
-    /// Formats `stored / divisor` exactly, without floating point: `1.25`, `-0.000001`, `7`.
+    /// Formats `dividend / divisor` exactly, without floating point: `1.25`, `-0.000001`, `7`.
     /// - Parameter divisor: a power of ten.
-    public static func exact(_ stored: Int64, divisor: Int64) -> String {
-        guard divisor > 1 else { return "\(stored)" }
-        let magnitude = stored.magnitude
-        let whole = "\(stored < 0 ? "-" : "")\(magnitude / UInt64(divisor))"
+    public static func exact(_ dividend: Int64, divisor: Int64) -> String {
+        guard divisor > 1 else { return "\(dividend)" }
+        let magnitude = dividend.magnitude
+        let whole = "\(dividend < 0 ? "-" : "")\(magnitude / UInt64(divisor))"
         let rest = magnitude % UInt64(divisor)
         guard rest > 0 else { return whole }
         var digits = "\(UInt64(divisor) + rest)".dropFirst()

@@ -40,7 +40,7 @@ public struct SplitMix64: RandomNumberGenerator, Sendable {
 
     /// Returns a random UUID (RFC 9562, version 4) as two halves.
     @inlinable
-    public mutating func nextUniqueIdentifier() -> (UInt64, UInt64) {
+    public mutating func nextUUID() -> (UInt64, UInt64) {
         ((next() & ~0xF000) | 0x4000, (next() & ~(3 << 62)) | (2 << 62))
     }
 }

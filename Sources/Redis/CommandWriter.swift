@@ -34,7 +34,7 @@ public struct CommandWriter {
     }
 
     public mutating func argument(number: Int) {
-        argument(count: Decimal.digits(of: UInt64(number))) { $0.decimal(number) }
+        argument(count: Decimal.digitCount(of: UInt64(number))) { $0.decimal(number) }
     }
 
     public mutating func argument(letter: UInt8) {
@@ -76,7 +76,7 @@ public struct CommandWriter {
     }
 
     private mutating func decimal(_ number: Int) {
-        let digits = Decimal.digits(of: UInt64(number))
+        let digits = Decimal.digitCount(of: UInt64(number))
         bytes(digits) { Decimal.write(UInt64(number), digits: digits, to: $0) }
     }
 

@@ -57,7 +57,7 @@ import Testing
                 #expect(head.hasIdentifier == (text("apns-id") != nil))
                 if let identifier = text("apns-id") {
                     #expect(
-                        head.identifier == Array(identifier.utf8).withUnsafeBytes { Hexadecimal.readIdentifier($0) }
+                        head.identifier == Array(identifier.utf8).withUnsafeBytes { Hexadecimal.readUUID($0) }
                             ?? (0, 0)
                     )
                 }
@@ -270,11 +270,11 @@ import Testing
     }
 
     private func identifierText(_ identifier: (UInt64, UInt64)) -> String {
-        let text = [UInt8](unsafeUninitializedCapacity: Hexadecimal.identifierBytes) { buffer, count in
-            if let start = buffer.baseAddress { Hexadecimal.writeIdentifier(identifier, to: start) }
-            count = Hexadecimal.identifierBytes
+        let text = [UInt8](unsafeUninitializedCapacity: Hexadecimal.uuidTextBytes) { buffer, count in
+            if let start = buffer.baseAddress { Hexadecimal.writeUUID(identifier, to: start) }
+            count = Hexadecimal.uuidTextBytes
         }
-        #expect(text.withUnsafeBytes { Hexadecimal.readIdentifier($0) } ?? (0, 0) == identifier)
+        #expect(text.withUnsafeBytes { Hexadecimal.readUUID($0) } ?? (0, 0) == identifier)
         return String(decoding: text, as: UTF8.self)
     }
 

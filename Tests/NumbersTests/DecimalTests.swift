@@ -14,7 +14,7 @@ import Testing
         }
         #expect(String(decoding: text, as: UTF8.self) == String(number))
         #expect(text.withUnsafeBytes { Decimal.parse($0) } == number)
-        #expect(Decimal.digits(of: number) == text.count)
+        #expect(Decimal.digitCount(of: number) == text.count)
     }
 
     @Test func `Leading zeros fill the width`() {

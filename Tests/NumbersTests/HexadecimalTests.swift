@@ -7,7 +7,7 @@ import Testing
             (UInt64(0x0123_4567_89ab_cdef), UInt64(0xfedc_ba98_7654_3210)), (0, 0), (.max, .max), (1, 1 << 63),
         ] {
             let text = [UInt8](unsafeUninitializedCapacity: 36) { buffer, count in
-                if let start = buffer.baseAddress { Hexadecimal.writeIdentifier(identifier, to: start) }
+                if let start = buffer.baseAddress { Hexadecimal.writeUUID(identifier, to: start) }
                 count = 36
             }
             let plain = [identifier.0, identifier.1]

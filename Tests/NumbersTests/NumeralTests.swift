@@ -15,8 +15,8 @@ import Testing
         (1_250_000, 1_000_000, "1.25"),
         (7, 1, "7"), (.min, 1_000, "-9223372036854775.808"), (5_000, 1_000, "5"),
     ])
-    func `Decimals are exact`(_ stored: Int64, _ divisor: Int64, _ text: String) {
-        #expect(Numeral.exact(stored, divisor: divisor) == text)
+    func `Decimals are exact`(_ dividend: Int64, _ divisor: Int64, _ text: String) {
+        #expect(Numeral.exact(dividend, divisor: divisor) == text)
     }
 
     @Test(arguments: [

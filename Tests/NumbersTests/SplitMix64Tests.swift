@@ -25,7 +25,7 @@ import Testing
 
     @Test func `Unique identifiers contain their version`() {
         var random = SplitMix64(seed: 1)
-        let identifier = random.nextUniqueIdentifier()
+        let identifier = random.nextUUID()
         #expect(identifier.0 >> 12 & 15 == 4 && identifier.1 >> 62 == 2)
     }
 }

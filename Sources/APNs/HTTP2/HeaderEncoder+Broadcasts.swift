@@ -30,9 +30,9 @@ extension HeaderEncoder {
         Self.append(name: "apns-expiration", to: &block)
         Self.append(text: Array(String(expiration).utf8), to: &block)
         Self.append(name: "apns-request-id", to: &block)
-        let text = [UInt8](unsafeUninitializedCapacity: Hexadecimal.identifierBytes) { room, count in
-            if let start = room.baseAddress { Hexadecimal.writeIdentifier(identifier, to: start) }
-            count = Hexadecimal.identifierBytes
+        let text = [UInt8](unsafeUninitializedCapacity: Hexadecimal.uuidTextBytes) { room, count in
+            if let start = room.baseAddress { Hexadecimal.writeUUID(identifier, to: start) }
+            count = Hexadecimal.uuidTextBytes
         }
         Self.append(text: text, to: &block)
         precondition(block.count <= blockBytesMax)

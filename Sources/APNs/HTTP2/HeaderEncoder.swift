@@ -160,9 +160,9 @@ struct HeaderEncoder: ~Copyable {
         _ identifier: (UInt64, UInt64),
         to start: UnsafeMutableRawPointer
     ) -> UnsafeMutableRawPointer {
-        start.storeBytes(of: UInt8(Hexadecimal.identifierBytes), as: UInt8.self)
-        Hexadecimal.writeIdentifier(identifier, to: (start + 1).assumingMemoryBound(to: UInt8.self))
-        return start + 1 + Hexadecimal.identifierBytes
+        start.storeBytes(of: UInt8(Hexadecimal.uuidTextBytes), as: UInt8.self)
+        Hexadecimal.writeUUID(identifier, to: (start + 1).assumingMemoryBound(to: UInt8.self))
+        return start + 1 + Hexadecimal.uuidTextBytes
     }
 
     @inline(__always)
@@ -342,7 +342,7 @@ struct HeaderEncoder: ~Copyable {
             let valueBytes =
                 switch name {
                 case .expiration: Decimal.digitsMax
-                case .identifier: Hexadecimal.identifierBytes
+                case .identifier: Hexadecimal.uuidTextBytes
                 default: fieldValues[name.rawValue].count
                 }
             return sum + name.text.utf8CodeUnitCount + valueBytes + HeaderField.overheadBytes

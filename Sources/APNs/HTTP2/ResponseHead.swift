@@ -92,7 +92,7 @@ struct HeaderField {
             numericValue = Int32(truncatingIfNeeded: status)
             isValueValid = status >= 100
         case .identifier:
-            if let read = Hexadecimal.readIdentifier(value) {
+            if let read = Hexadecimal.readUUID(value) {
                 identifier = read
             } else {
                 identifier = (0, 0)

@@ -5,7 +5,7 @@ extension ServerLoop {
     func identifier(of slot: UnsafeMutablePointer<RequestSlot>) -> UnsafeRawBufferPointer {
         if slot.pointee.head.identifierBytes == 0 {
             writeUUID(to: slot.pointee.memory[RequestMemory.identifier])
-            slot.pointee.head.identifierBytes = Hexadecimal.identifierBytes
+            slot.pointee.head.identifierBytes = Hexadecimal.uuidTextBytes
         }
         return slot.pointee.memory.prefix(slot.pointee.head.identifierBytes, of: RequestMemory.identifier)
     }
@@ -14,15 +14,15 @@ extension ServerLoop {
     /// needed.
     func uniqueIdentifier(of slot: UnsafeMutablePointer<RequestSlot>) -> UnsafeRawBufferPointer {
         writeUUID(to: slot.pointee.memory[RequestMemory.topic])
-        return slot.pointee.memory.prefix(Hexadecimal.identifierBytes, of: RequestMemory.topic)
+        return slot.pointee.memory.prefix(Hexadecimal.uuidTextBytes, of: RequestMemory.topic)
     }
 
     /// Writes a random UUID, version 4 (RFC 9562 §5.4).
     private func writeUUID(to memory: UnsafeMutableRawBufferPointer) {
-        let identifier = random.nextUniqueIdentifier()
+        let identifier = random.nextUUID()
         memory.withMemoryRebound(to: UInt8.self) { text in
             guard let start = text.baseAddress else { return }
-            Hexadecimal.writeIdentifier(identifier, to: start)
+            Hexadecimal.writeUUID(identifier, to: start)
         }
     }
 }

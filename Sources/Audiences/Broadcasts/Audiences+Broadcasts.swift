@@ -296,7 +296,7 @@ extension Audiences {
             expiration: target.storage == .none
                 ? 0
                 : sentExpiration(of: slot.record, from: now.wallSeconds),
-            apnsIdentifier: randomness.nextUniqueIdentifier(),
+            apnsIdentifier: randomness.nextUUID(),
             isRetry: slot.attempts > 0
         )
     }

@@ -189,7 +189,7 @@ extension Audiences {
             body: state.body.bytes,
             priority: state.isEnd ? 10 : 5,
             expiration: state.expiration,
-            apnsIdentifier: randomness.nextUniqueIdentifier(),
+            apnsIdentifier: randomness.nextUUID(),
             isRetry: slot.attempts > 0
         )
     }

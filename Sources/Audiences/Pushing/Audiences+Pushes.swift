@@ -263,7 +263,7 @@ extension Audiences {
             body: body,
             priority: frequentUpdates ? grant.frequentPriority : grant.priority,
             expiration: sentExpiration(of: slot.pointee.record, from: now.wallSeconds),
-            apnsIdentifier: randomness.nextUniqueIdentifier(),
+            apnsIdentifier: randomness.nextUUID(),
             isRetry: isRetry
         )
     }

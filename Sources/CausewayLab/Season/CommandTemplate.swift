@@ -96,7 +96,7 @@ struct CommandTemplate {
     }
 
     private mutating func write(_ number: Int64, digits: Int, at offset: Int) {
-        precondition(number >= 0 && Decimal.digits(of: UInt64(number)) <= digits, "the number fits its place")
+        precondition(number >= 0 && Decimal.digitCount(of: UInt64(number)) <= digits, "the number fits its place")
         bytes.withUnsafeMutableBytes { bytes in
             let place = UnsafeMutableRawBufferPointer(rebasing: bytes[offset..<offset + digits])
             guard let start = place.baseAddress else { return }

@@ -333,7 +333,7 @@ extension Delivery {
         activities[activity].restore(serviceFaults: deferral.serviceFaults)
         records[record].restore(deferral)
         records[record].deferral.pauseEndMilliseconds = pause > 0 ? now.wallMilliseconds + pause : 0
-        if records[record].attempts > 0 { records[record].apnsIdentifier = randomness.nextUniqueIdentifier() }
+        if records[record].attempts > 0 { records[record].apnsIdentifier = randomness.nextUUID() }
     }
 }
 

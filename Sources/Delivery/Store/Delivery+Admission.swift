@@ -143,7 +143,7 @@ extension Delivery {
         slot.pointee.deferral.wasOffered = false
         records.setTimestamp(reply.timestamp, inBodyOf: record)
         // A start that backed off keeps its `apns-id`, because Redis admitted it once for all its attempts.
-        if !isStart || slot.pointee.attempts == 0 { slot.pointee.apnsIdentifier = randomness.nextUniqueIdentifier() }
+        if !isStart || slot.pointee.attempts == 0 { slot.pointee.apnsIdentifier = randomness.nextUUID() }
         activities.enter(.ready, activity)
         pools.appendReady(record, to: PoolKey(pool), now: now)
     }
