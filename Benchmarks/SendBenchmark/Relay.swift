@@ -56,7 +56,7 @@ private final class RelayAcceptor: ListenerHandler, DescriptorHandler {
         self.delayNanoseconds = delayNanoseconds
     }
 
-    func accepted(descriptor: Int32, from: SocketAddress?) {
+    func listenerAccepted(descriptor: Int32, from: SocketAddress?) {
         do {
             pairs.append(
                 try RelayPair(loop: loop, descriptor: descriptor, to: address, delayNanoseconds: delayNanoseconds)

@@ -49,7 +49,7 @@ public final class EventLoop {
     private var registrations: ContiguousArray<Registration> = []
     private var timers = TimerHeap()
     private var turnEndHandlers: ContiguousArray<any TurnEndHandler> = []
-    private var turnEndHandlersRunning: ContiguousArray<any TurnEndHandler> = []
+    private var runningTurnEndHandlers: ContiguousArray<any TurnEndHandler> = []
     private var resolver: Resolver?
     /// Looks up host names. Only tests replace the function.
     var lookUp: Resolver.HostLookup = systemLookUp
@@ -98,13 +98,13 @@ public final class EventLoop {
     /// Runs turns until `stop` is called. Returns at once if `stop` was called before.
     public func run() {
         while !isStopping {
-            if turnSpacingMicroseconds > 0 { keepSpacing() }
+            if turnSpacingMicroseconds > 0 { waitForTurnSpacing() }
             turn(waitMilliseconds: -1)
         }
         isStopping = false
     }
 
-    private func keepSpacing() {
+    private func waitForTurnSpacing() {
         let next = turnBeganNanoseconds + turnSpacingMicroseconds * 1_000
         let now = readNanoseconds(CLOCK_MONOTONIC)
         // Before the first turn there is no working time to add.
@@ -124,7 +124,7 @@ public final class EventLoop {
     /// - Parameter waitMilliseconds: the longest wait for an event, -1 for no limit. The wait ends earlier if
     ///   a timer is due. There is no wait if turn-end handlers are left over from the last turn.
     public func turn(waitMilliseconds: Int32) {
-        let wait = effectiveWait(waitMilliseconds)
+        let wait = effectiveWaitMilliseconds(waitMilliseconds)
         let count = epoll_wait(epoll, events, Int32(EventLoop.eventsPerTurnMax), wait)
         // The descriptor is open and the buffer is valid, so the only possible error is EINTR. An interrupted
         // wait counts as a turn without events.
@@ -140,7 +140,7 @@ public final class EventLoop {
         endTurn()
     }
 
-    private func effectiveWait(_ waitMilliseconds: Int32) -> Int32 {
+    private func effectiveWaitMilliseconds(_ waitMilliseconds: Int32) -> Int32 {
         guard waitMilliseconds != 0, turnEndHandlers.isEmpty else { return 0 }
         guard let deadline = timers.earliestDeadlineMilliseconds else { return waitMilliseconds }
         // The loop's clock still has the time at which the last turn began. A wait computed from it would
@@ -166,19 +166,19 @@ public final class EventLoop {
         // even if it is due at once. The sequence number separates the new timers from the older ones.
         let now = nowMilliseconds
         let sequence = timers.nextSequence
-        while let due = timers.popDue(at: now, scheduledBefore: sequence) {
-            due.handler.timerFired(tag: due.tag)
+        while let timer = timers.popDue(at: now, scheduledBefore: sequence) {
+            timer.handler.timerFired(tag: timer.tag)
         }
     }
 
     private func endTurn() {
         for _ in 0..<EventLoop.turnEndPassesMax {
             guard !turnEndHandlers.isEmpty else { return }
-            swap(&turnEndHandlers, &turnEndHandlersRunning)
-            for index in 0..<turnEndHandlersRunning.count {
-                turnEndHandlersRunning[index].turnEnded()
+            swap(&turnEndHandlers, &runningTurnEndHandlers)
+            for index in 0..<runningTurnEndHandlers.count {
+                runningTurnEndHandlers[index].turnEnded()
             }
-            turnEndHandlersRunning.removeAll(keepingCapacity: true)
+            runningTurnEndHandlers.removeAll(keepingCapacity: true)
         }
     }
 

@@ -4,15 +4,15 @@ import Synchronization
 extension Listener {
     /// By default, Linux chooses ports from 32,768 on for outgoing connections and for listeners on port 0.
     /// So it gives no port of this range to another socket before the caller's server listens on the port.
-    private static let unusedPorts: ClosedRange<UInt16> = 10_240...32_000
-    private static let unusedPortAttempts = 100
+    private static let candidatePorts: ClosedRange<UInt16> = 10_240...32_000
+    private static let unusedPortAttemptsMax = 100
     /// The last port that was tried. A search continues with the next port. With random ports, two searches
     /// could return the same port, because no server listens on it yet.
-    private static let lastPort = Mutex(UInt16.random(in: unusedPorts))
+    private static let lastPort = Mutex(UInt16.random(in: candidatePorts))
 
     private static func nextPort() -> UInt16 {
         lastPort.withLock { port in
-            port = port < unusedPorts.upperBound ? port + 1 : unusedPorts.lowerBound
+            port = port < candidatePorts.upperBound ? port + 1 : candidatePorts.lowerBound
             return port
         }
     }
@@ -24,7 +24,7 @@ extension Listener {
     /// - Throws: the error of the last attempt to listen.
     public static func unusedLoopbackPort() throws(SystemError) -> UInt16 {
         var refusal = SystemError(code: EADDRINUSE, operation: "bind")
-        for _ in 0..<unusedPortAttempts {
+        for _ in 0..<unusedPortAttemptsMax {
             let port = nextPort()
             do throws(SystemError) {
                 Glibc.close(try listeningSocket(address: .loopback(port: port), backlog: 1))

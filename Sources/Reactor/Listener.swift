@@ -6,7 +6,7 @@ public protocol ListenerHandler: AnyObject {
     /// - Parameters:
     ///   - descriptor: non-blocking. The handler owns it from now on.
     ///   - from: the client's address; nil if the client has none, as on a Unix socket.
-    func accepted(descriptor: Int32, from: SocketAddress?)
+    func listenerAccepted(descriptor: Int32, from: SocketAddress?)
 }
 
 /// A listener on a TCP or Unix socket. The loop keeps the listener alive until `close`; the listener holds
@@ -18,7 +18,7 @@ public final class Listener {
     /// How long accepting pauses if the process or system is out of descriptors or memory. Without a pause,
     /// the loop would report the same waiting connection in every turn, although the listener cannot accept
     /// it.
-    private static let pauseMilliseconds: Int64 = 100
+    private static let acceptPauseMilliseconds: Int64 = 100
 
     private let loop: EventLoop
     private weak var handler: (any ListenerHandler)?
@@ -85,16 +85,16 @@ public final class Listener {
         guard accepted.descriptor < 0 else { return .accepted(accepted.descriptor, from: accepted.from) }
         switch errno {
         case EAGAIN: return .noneWaiting
-        case EMFILE, ENFILE, ENOBUFS, ENOMEM: return .exhausted
+        case EMFILE, ENFILE, ENOBUFS, ENOMEM: return .resourcesExhausted
         // Any other error concerns only the connection that was about to be accepted: it has already failed
         // (accept(2)).
-        default: return .lost
+        default: return .connectionFailed
         }
     }
 
-    private func pause() {
+    private func pauseAccepting() {
         watch([])
-        resumeTimer = loop.schedule(afterMilliseconds: Listener.pauseMilliseconds, handler: self, tag: 0)
+        resumeTimer = loop.schedule(afterMilliseconds: Listener.acceptPauseMilliseconds, handler: self, tag: 0)
     }
 
     private func watch(_ interest: Interest) {
@@ -108,9 +108,9 @@ public final class Listener {
 
 private enum AcceptOutcome {
     case accepted(Int32, from: SocketAddress?)
-    case lost
+    case connectionFailed
     case noneWaiting
-    case exhausted
+    case resourcesExhausted
 }
 
 extension Listener: DescriptorHandler, TimerHandler {
@@ -120,10 +120,10 @@ extension Listener: DescriptorHandler, TimerHandler {
             guard descriptor >= 0 else { return }
             guard let handler else { return close() }
             switch acceptConnection() {
-            case .accepted(let accepted, let from): handler.accepted(descriptor: accepted, from: from)
-            case .lost: continue
+            case .accepted(let accepted, let from): handler.listenerAccepted(descriptor: accepted, from: from)
+            case .connectionFailed: continue
             case .noneWaiting: return
-            case .exhausted: return pause()
+            case .resourcesExhausted: return pauseAccepting()
             }
         }
     }

@@ -39,7 +39,7 @@ func listeningSocket(address: SocketAddress, backlog: Int32) throws(SystemError)
     guard descriptor >= 0 else { throw SystemError(code: errno, operation: "socket") }
     if !address.isUnix { setOption(descriptor, SOL_SOCKET, SO_REUSEADDR, 1) }
     if address.family == AF_INET6 { setOption(descriptor, Int32(IPPROTO_IPV6), IPV6_V6ONLY, 1) }
-    guard address.withRaw({ raw, length in bind(descriptor, raw, length) }) == 0 else {
+    guard address.withSockaddr({ raw, length in bind(descriptor, raw, length) }) == 0 else {
         let error = SystemError(code: errno, operation: "bind")
         Glibc.close(descriptor)
         throw error

@@ -4,7 +4,7 @@ struct OutputBuffer: ~Copyable {
     private static let initialBytes = 16 * 1024
     /// An empty buffer that is larger than this is freed, so that the memory of a burst does not stay
     /// allocated.
-    private static let retainedBytes = 1024 * 1024
+    private static let retainedBytesMax = 1024 * 1024
 
     private var memory = UnsafeMutableRawBufferPointer(start: nil, count: 0)
     private var head = 0
@@ -35,7 +35,7 @@ struct OutputBuffer: ~Copyable {
         precondition(count >= 0 && count <= tail - head)
         head += count
         guard head == tail else { return }
-        if memory.count > OutputBuffer.retainedBytes {
+        if memory.count > OutputBuffer.retainedBytesMax {
             removeAll()
         } else {
             head = 0
@@ -52,20 +52,20 @@ struct OutputBuffer: ~Copyable {
     }
 
     private mutating func makeRoom(_ room: Int) {
-        let used = count
+        let usedBytes = count
         // Move the waiting bytes to the front only if this frees at least as many bytes as it moves. So on
         // average each byte is moved at most once.
-        if head >= used, memory.count - used >= room, let base = memory.baseAddress {
-            base.copyMemory(from: base + head, byteCount: used)
+        if head >= usedBytes, memory.count - usedBytes >= room, let base = memory.baseAddress {
+            base.copyMemory(from: base + head, byteCount: usedBytes)
         } else {
             var capacity = max(memory.count, OutputBuffer.initialBytes)
-            while capacity - used < room { capacity *= 2 }
-            let grown = UnsafeMutableRawBufferPointer.allocate(byteCount: capacity, alignment: 16)
-            grown.copyMemory(from: bytes)
+            while capacity - usedBytes < room { capacity *= 2 }
+            let newMemory = UnsafeMutableRawBufferPointer.allocate(byteCount: capacity, alignment: 16)
+            newMemory.copyMemory(from: bytes)
             memory.deallocate()
-            memory = grown
+            memory = newMemory
         }
         head = 0
-        tail = used
+        tail = usedBytes
     }
 }

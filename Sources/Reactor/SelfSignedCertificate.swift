@@ -27,15 +27,15 @@ public enum SelfSignedCertificate {
         // Each authority has its own name, so that a client that trusts several of them can distinguish them.
         let name = "Causeway test authority \(String(UInt64.random(in: .min ... .max), radix: 16))"
         let authority = try Certificate(commonName: name, issuer: nil) { certificate throws(TLSError) in
-            try certificate.add(NID_basic_constraints, "critical,CA:TRUE,pathlen:0")
-            try certificate.add(NID_key_usage, "critical,keyCertSign,cRLSign")
+            try certificate.addExtension(NID_basic_constraints, "critical,CA:TRUE,pathlen:0")
+            try certificate.addExtension(NID_key_usage, "critical,keyCertSign,cRLSign")
         }
         let server = try Certificate(commonName: "Causeway test server", issuer: authority) {
             certificate throws(TLSError) in
-            try certificate.add(NID_basic_constraints, "critical,CA:FALSE")
-            try certificate.add(NID_key_usage, "critical,digitalSignature")
-            try certificate.add(NID_ext_key_usage, "serverAuth")
-            try certificate.add(NID_subject_alt_name, names)
+            try certificate.addExtension(NID_basic_constraints, "critical,CA:FALSE")
+            try certificate.addExtension(NID_key_usage, "critical,digitalSignature")
+            try certificate.addExtension(NID_ext_key_usage, "serverAuth")
+            try certificate.addExtension(NID_subject_alt_name, names)
         }
         let files = (
             caFile: "\(directory)/ca.pem", certificateFile: "\(directory)/server.pem",
@@ -149,7 +149,7 @@ public enum SelfSignedCertificate {
             guard isFilled else { throw TLSError(code: .library, subject: "the certificate's fields") }
         }
 
-        func add(_ identifier: Int32, _ value: String) throws(TLSError) {
+        func addExtension(_ identifier: Int32, _ value: String) throws(TLSError) {
             var context = X509V3_CTX()
             X509V3_set_ctx(&context, issuerCertificate, certificate, nil, nil, 0)
             guard let item = X509V3_EXT_nconf_nid(nil, &context, identifier, value) else {

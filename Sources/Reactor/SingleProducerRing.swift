@@ -7,7 +7,7 @@ import Synchronization
 /// line only when its copy shows a full or empty ring, so it reads this line rarely.
 public final class SingleProducerRing<Element: BitwiseCopyable>: @unchecked Sendable {
     /// Each side has two cache lines of 64 bytes, because processors fetch lines in pairs.
-    @usableFromInline static var lineBytes: Int { 128 }
+    @usableFromInline static var sideBytes: Int { 128 }
 
     @usableFromInline
     struct Side: ~Copyable {
@@ -34,10 +34,10 @@ public final class SingleProducerRing<Element: BitwiseCopyable>: @unchecked Send
     /// - Parameter capacity: the most elements in the ring, a power of two.
     public init(capacity: Int) {
         precondition(capacity > 0 && capacity & (capacity - 1) == 0, "the capacity is a power of two")
-        precondition(MemoryLayout<Side>.size <= Self.lineBytes)
-        sides = .allocate(byteCount: 2 * Self.lineBytes, alignment: Self.lineBytes)
+        precondition(MemoryLayout<Side>.size <= Self.sideBytes)
+        sides = .allocate(byteCount: 2 * Self.sideBytes, alignment: Self.sideBytes)
         producer = sides.bindMemory(to: Side.self, capacity: 1)
-        consumer = (sides + Self.lineBytes).bindMemory(to: Side.self, capacity: 1)
+        consumer = (sides + Self.sideBytes).bindMemory(to: Side.self, capacity: 1)
         producer.initialize(to: Side())
         consumer.initialize(to: Side())
         elements = .allocate(capacity: capacity)
@@ -83,15 +83,15 @@ public final class SingleProducerRing<Element: BitwiseCopyable>: @unchecked Send
         return element
     }
 
-    /// Returns the element that is `others` elements behind the oldest, without taking it. Called on the
+    /// Returns the element that is `offset` elements behind the oldest, without taking it. Called on the
     /// consumer's thread.
     ///
     /// Uses only the producer's index that the last `pop` has read. So it may return nil although the
     /// producer has pushed the element since.
     @inlinable
-    public func peek(behind others: Int) -> Element? {
-        let place = consumer.pointee.index.load(ordering: .relaxed) &+ others
-        return place < consumer.pointee.cachedOppositeIndex ? elements[place & mask] : nil
+    public func peek(at offset: Int) -> Element? {
+        let index = consumer.pointee.index.load(ordering: .relaxed) &+ offset
+        return index < consumer.pointee.cachedOppositeIndex ? elements[index & mask] : nil
     }
 
     /// The number of elements, between 0 and the capacity. While another thread pushes or pops, the number

@@ -147,21 +147,21 @@ public struct SocketAddress: Sendable, Hashable, CustomStringConvertible {
     }
 
     /// Calls `body` with the address as a `sockaddr`, which is valid only during the call.
-    public func withRaw<Value>(_ body: (UnsafePointer<sockaddr>, socklen_t) -> Value) -> Value {
+    public func withSockaddr<Value>(_ body: (UnsafePointer<sockaddr>, socklen_t) -> Value) -> Value {
         switch storage {
         case .ipv4(let address, let port):
             var raw = sockaddr_in()
             raw.sin_family = sa_family_t(AF_INET)
             raw.sin_port = port.bigEndian
             raw.sin_addr.s_addr = address.bigEndian
-            return SocketAddress.withGeneric(&raw, body)
+            return SocketAddress.withSockaddrPointer(&raw, body)
         case .ipv6(let high, let low, let scope, let port):
             var raw = sockaddr_in6()
             raw.sin6_family = sa_family_t(AF_INET6)
             raw.sin6_port = port.bigEndian
             raw.sin6_scope_id = scope
             raw.sin6_addr = SocketAddress.in6(high: high, low: low)
-            return SocketAddress.withGeneric(&raw, body)
+            return SocketAddress.withSockaddrPointer(&raw, body)
         case .unix(let path):
             var raw = sockaddr_un()
             raw.sun_family = sa_family_t(AF_UNIX)
@@ -169,7 +169,7 @@ public struct SocketAddress: Sendable, Hashable, CustomStringConvertible {
                 // The last byte stays 0, because C functions expect a NUL after the path.
                 for (offset, byte) in path.utf8.prefix(target.count - 1).enumerated() { target[offset] = byte }
             }
-            return SocketAddress.withGeneric(&raw, body)
+            return SocketAddress.withSockaddrPointer(&raw, body)
         }
     }
 
@@ -182,7 +182,7 @@ public struct SocketAddress: Sendable, Hashable, CustomStringConvertible {
         return address
     }
 
-    private static func withGeneric<Raw, Value>(
+    private static func withSockaddrPointer<Raw, Value>(
         _ raw: inout Raw,
         _ body: (UnsafePointer<sockaddr>, socklen_t) -> Value
     ) -> Value {

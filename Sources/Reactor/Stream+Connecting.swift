@@ -20,14 +20,14 @@ extension Stream {
         guard descriptor >= 0 else { return fail(connectFailure(errno)) }
         transport = Transport(descriptor: descriptor)
         if !address.isUnix { setConnectionOptions(descriptor) }
-        let result = address.withRaw { raw, length in Glibc.connect(descriptor, raw, length) }
+        let result = address.withSockaddr { raw, length in Glibc.connect(descriptor, raw, length) }
         guard result == 0 || errno == EINPROGRESS else { return fail(connectFailure(errno)) }
         state = .connecting
         startDeadline(afterMilliseconds: timeoutMilliseconds)
         updateInterest()
     }
 
-    func startAccepted() {
+    func startAcceptedConnection() {
         let descriptor = transport.descriptor
         let flags = fcntl(descriptor, F_GETFL)
         guard flags >= 0, fcntl(descriptor, F_SETFL, flags | O_NONBLOCK) == 0 else {
@@ -51,7 +51,7 @@ extension Stream {
         }
         guard error == 0 else { return finish(connectFailure(error)) }
         if tls == nil {
-            connectionIsUp()
+            becomeOpen()
         } else {
             startHandshake()
             continueHandshake()
@@ -79,7 +79,7 @@ extension Stream {
                 let reason = "the peer agreed on no application protocol"
                 return finish(StreamError(code: .handshakeFailed, reason: reason))
             }
-            connectionIsUp()
+            becomeOpen()
         case .wantsRead:
             readWantsWrite = false
             updateInterest()
@@ -93,7 +93,7 @@ extension Stream {
         }
     }
 
-    func connectionIsUp() {
+    func becomeOpen() {
         loop.cancel(deadlineTimer)
         deadlineTimer = .none
         state = .open
@@ -117,7 +117,7 @@ extension Stream {
         )
     }
 
-    func deadlinePassed() {
+    func handlePassedDeadline() {
         switch state {
         case .connecting:
             finish(StreamError(code: .connectTimeout, reason: "connecting took too long"))

@@ -54,36 +54,36 @@ extension Stream {
     /// - Returns: `.bytes` if there may be more input.
     private func fillAndDeliver() -> TransferOutcome {
         let buffer = loop.readBuffer
-        var filled = 0
+        var filledBytes = 0
         var outcome = TransferOutcome.bytes(0)
-        while buffer.count - filled >= Stream.recordBytesMax, case .bytes = outcome {
-            outcome = transport.read(into: UnsafeMutableRawBufferPointer(rebasing: buffer[filled...]))
+        while buffer.count - filledBytes >= Stream.recordBytesMax, case .bytes = outcome {
+            outcome = transport.read(into: UnsafeMutableRawBufferPointer(rebasing: buffer[filledBytes...]))
             guard case .bytes(let count) = outcome else { break }
-            filled += count
+            filledBytes += count
             if transport.isTLS {
                 // A TLS record shorter than the maximum is usually the last one in the socket, so another
                 // read would waste a system call. If the socket has more input, the loop reports it.
                 if count < Stream.recordBytesMax, !transport.holdsInput { outcome = .wantsRead }
             } else {
                 // A read that does not fill the buffer has emptied the socket.
-                if filled < buffer.count { outcome = .wantsRead }
+                if filledBytes < buffer.count { outcome = .wantsRead }
                 break
             }
         }
-        guard filled > 0 else { return outcome }
-        let error = failureToKeep(outcome)
+        guard filledBytes > 0 else { return outcome }
+        let error = takeFailureIfFailed(outcome)
         guard let handler else {
             close()
             return outcome
         }
-        handler.stream(self, received: UnsafeRawBufferPointer(rebasing: buffer[..<filled]))
+        handler.stream(self, received: UnsafeRawBufferPointer(rebasing: buffer[..<filledBytes]))
         if let error { finish(error) }
         return outcome
     }
 
     /// Returns the error if the transfer failed. Call it before the handler: the handler may use OpenSSL for
     /// other streams, which replaces the error.
-    private func failureToKeep(_ outcome: TransferOutcome) -> StreamError? {
+    private func takeFailureIfFailed(_ outcome: TransferOutcome) -> StreamError? {
         guard case .failed = outcome else { return nil }
         return transport.takeFailure()
     }

@@ -6,7 +6,7 @@ extension Stream {
         guard bytes.count <= Stream.outputBytesMax - output.count else { return failForOutputLimit() }
         output.reserve(bytes.count).copyMemory(from: bytes)
         output.commit(bytes.count)
-        outputWasAdded()
+        handleAddedOutput()
     }
 
     /// Reserves room at the end of the output. The caller writes its bytes there, and must then call
@@ -24,7 +24,7 @@ extension Stream {
         guard acceptsOutput else { return }
         output.commit(count)
         guard output.count <= Stream.outputBytesMax else { return failForOutputLimit() }
-        outputWasAdded()
+        handleAddedOutput()
     }
 
     /// Sends as much as the socket takes now, without waiting for the end of the turn.
@@ -78,7 +78,7 @@ extension Stream {
         fail(StreamError(code: .outputLimit, reason: "over \(Stream.outputBytesMax) bytes of output wait"))
     }
 
-    private func outputWasAdded() {
+    private func handleAddedOutput() {
         if output.count > Stream.highWaterBytes { isAboveHighWater = true }
         if !isOutputBlocked, case .open = state { scheduleTurnEnd() }
     }

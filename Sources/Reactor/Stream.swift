@@ -81,7 +81,7 @@ public final class Stream {
     var writeWantsRead = false
 
     /// The events for which the loop watches the descriptor; nil while the loop does not watch it.
-    var watched: Interest?
+    var watchedInterest: Interest?
     var isTurnEndScheduled = false
     var deadlineTimer = TimerIdentifier.none
     var continuationTimer = TimerIdentifier.none
@@ -109,13 +109,13 @@ public final class Stream {
         self.tls = tls
         transport = Transport(descriptor: descriptor)
         peer = remoteAddress(of: descriptor)
-        startAccepted()
+        startAcceptedConnection()
     }
 
     deinit {
         loop.cancel(deadlineTimer)
         loop.cancel(continuationTimer)
-        if watched != nil { loop.remove(descriptor: transport.descriptor) }
+        if watchedInterest != nil { loop.remove(descriptor: transport.descriptor) }
     }
 
     /// True from `streamConnected` until the stream is closed, has failed, or has ended its output.
@@ -179,8 +179,8 @@ public final class Stream {
     private func release() {
         state = .closed
         cancelTimers()
-        if watched != nil {
-            watched = nil
+        if watchedInterest != nil {
+            watchedInterest = nil
             loop.remove(descriptor: transport.descriptor)
         }
         transport = Transport(descriptor: -1)
@@ -215,14 +215,14 @@ public final class Stream {
     }
 
     func watch(_ interest: Interest) {
-        guard watched != interest else { return }
+        guard watchedInterest != interest else { return }
         do throws(SystemError) {
-            if watched == nil {
+            if watchedInterest == nil {
                 try loop.add(descriptor: transport.descriptor, interest: interest, handler: self)
             } else {
                 try loop.update(descriptor: transport.descriptor, interest: interest)
             }
-            watched = interest
+            watchedInterest = interest
         } catch {
             fail(StreamError(code: .system(error.code), reason: error.description))
         }
@@ -259,7 +259,7 @@ extension Stream: DescriptorHandler, TurnEndHandler, TimerHandler {
         isTurnEndScheduled = false
         switch state {
         case .accepted:
-            connectionIsUp()
+            becomeOpen()
         case .open, .finishing:
             flush()
             reportDrained()
@@ -276,7 +276,7 @@ extension Stream: DescriptorHandler, TurnEndHandler, TimerHandler {
         switch StreamTimer(rawValue: tag) {
         case .deadline:
             deadlineTimer = .none
-            deadlinePassed()
+            handlePassedDeadline()
         case .continuation:
             continuationTimer = .none
             readInput()
@@ -288,8 +288,8 @@ extension Stream: DescriptorHandler, TurnEndHandler, TimerHandler {
     /// Stops watching the descriptor while reading is paused. The loop would otherwise report the hang-up in
     /// every turn.
     private func stopWatching() {
-        guard watched != nil else { return }
-        watched = nil
+        guard watchedInterest != nil else { return }
+        watchedInterest = nil
         loop.remove(descriptor: transport.descriptor)
     }
 }

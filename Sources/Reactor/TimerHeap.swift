@@ -33,7 +33,7 @@ struct TimerHeap {
         var position: UInt32
     }
 
-    struct Due {
+    struct RemovedTimer {
         let handler: any TimerHandler
         let tag: UInt64
     }
@@ -59,7 +59,7 @@ struct TimerHeap {
 
     /// Removes a timer that has not fired, and returns its handler. The caller must release the handler after
     /// this call, because the handler's `deinit` may call the loop.
-    mutating func remove(_ timer: TimerIdentifier) -> Due? {
+    mutating func remove(_ timer: TimerIdentifier) -> RemovedTimer? {
         let slot = Int(timer.slot)
         guard slot < slots.count, slots[slot].generation == timer.generation, slots[slot].handler != nil else {
             return nil
@@ -68,9 +68,9 @@ struct TimerHeap {
         return releaseSlot(timer.slot)
     }
 
-    /// Removes the earliest timer if it is due at `deadlineMilliseconds` and was scheduled before `sequence`.
-    mutating func popDue(at deadlineMilliseconds: Int64, scheduledBefore sequence: UInt64) -> Due? {
-        guard let first = heap.first, first.deadlineMilliseconds <= deadlineMilliseconds, first.sequence < sequence
+    /// Removes the earliest timer if it is due at `nowMilliseconds` and was scheduled before `sequence`.
+    mutating func popDue(at nowMilliseconds: Int64, scheduledBefore sequence: UInt64) -> RemovedTimer? {
+        guard let first = heap.first, first.deadlineMilliseconds <= nowMilliseconds, first.sequence < sequence
         else {
             return nil
         }
@@ -93,14 +93,14 @@ struct TimerHeap {
         return UInt32(slots.count - 1)
     }
 
-    private mutating func releaseSlot(_ slot: UInt32) -> Due? {
+    private mutating func releaseSlot(_ slot: UInt32) -> RemovedTimer? {
         let index = Int(slot)
         let handler = slots[index].handler
         slots[index].handler = nil
         slots[index].generation &+= 1
         slots[index].position = freeSlot
         freeSlot = slot
-        return handler.map { Due(handler: $0, tag: slots[index].tag) }
+        return handler.map { RemovedTimer(handler: $0, tag: slots[index].tag) }
     }
 
     // MARK: - Heap

@@ -71,7 +71,7 @@ final class HostileServer: ListenerHandler {
 
     var port: UInt16 { listener?.port ?? 0 }
 
-    func accepted(descriptor: Int32, from: SocketAddress?) {
+    func listenerAccepted(descriptor: Int32, from: SocketAddress?) {
         peers.append(Peer(server: self, descriptor: descriptor))
     }
 

@@ -226,5 +226,5 @@ private final class Silence: ListenerHandler {
 
     deinit { for descriptor in descriptors { close(descriptor) } }
 
-    func accepted(descriptor: Int32, from: SocketAddress?) { descriptors.append(descriptor) }
+    func listenerAccepted(descriptor: Int32, from: SocketAddress?) { descriptors.append(descriptor) }
 }

@@ -75,7 +75,7 @@ final class PushServer: ListenerHandler {
 
     var port: UInt16 { listener?.port ?? 0 }
 
-    func accepted(descriptor: Int32, from: SocketAddress?) {
+    func listenerAccepted(descriptor: Int32, from: SocketAddress?) {
         accepted += 1
         connections.append(ServerConnection(server: self, descriptor: descriptor))
     }

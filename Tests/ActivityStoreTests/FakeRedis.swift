@@ -52,7 +52,7 @@ final class FakeRedis: ListenerHandler, StreamHandler {
         }
     }
 
-    func accepted(descriptor: Int32, from: SocketAddress?) {
+    func listenerAccepted(descriptor: Int32, from: SocketAddress?) {
         connections += 1
         let stream = Stream(accepted: descriptor, loop: loop, handler: self, tls: nil)
         if let reader = ReplyReader() { streams.append((stream, reader, [])) }

@@ -139,7 +139,7 @@ private enum ScriptedPeer {
         let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
         defer { close(descriptor) }
         let address = Reactor.SocketAddress.loopback(port: try Listener.unusedLoopbackPort())
-        try #require(address.withRaw { bind(descriptor, $0, $1) } == 0 && listen(descriptor, 1) == 0)
+        try #require(address.withSockaddr { bind(descriptor, $0, $1) } == 0 && listen(descriptor, 1) == 0)
         async let value = onOwnThread { try body(address.port) }
         try await onOwnThread {
             let connection = accept(descriptor, nil, nil)

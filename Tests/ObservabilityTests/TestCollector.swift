@@ -82,7 +82,7 @@ private final class CollectorServer: ListenerHandler, DescriptorHandler {
 
     var port: UInt16 { listener?.port ?? 0 }
 
-    func accepted(descriptor: Int32, from: SocketAddress?) {
+    func listenerAccepted(descriptor: Int32, from: SocketAddress?) {
         connections.append(CollectorConnection(descriptor, loop: loop, tls: tls, collector: collector))
     }
 

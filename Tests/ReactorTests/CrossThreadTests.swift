@@ -73,11 +73,11 @@ extension ReactorTests {
             let ring = SingleProducerRing<Int>(capacity: 4)
             for element in 0..<4 { #expect(ring.push(element)) }
             #expect(ring.pop() == 0)
-            #expect((0..<4).map { ring.peek(behind: $0) } == [1, 2, 3, nil])
+            #expect((0..<4).map { ring.peek(at: $0) } == [1, 2, 3, nil])
             #expect(ring.push(4))
             #expect(ring.pop() == 1)
-            #expect(ring.peek(behind: 0) == 2 && ring.peek(behind: 1) == 3)
-            #expect(ring.peek(behind: 2) == nil, "it came since the ring was last looked into")
+            #expect(ring.peek(at: 0) == 2 && ring.peek(at: 1) == 3)
+            #expect(ring.peek(at: 2) == nil, "it came since the ring was last looked into")
             #expect([ring.pop(), ring.pop(), ring.pop(), ring.pop()] == [2, 3, 4, nil])
         }
 
@@ -195,22 +195,22 @@ extension ReactorTests {
         // This test counts descriptors. It runs in a separate process, because other tests open descriptors
         // at the same time.
         @Test func `When the body returns, everything left on the loop is released with the loop`() async {
-            await #expect(processExitsWith: .success) { try ReactorTests.leaveThings() }
+            await #expect(processExitsWith: .success) { try ReactorTests.leaveHandlersOnLoop() }
         }
     }
 
-    fileprivate static func leaveThings() throws {
+    fileprivate static func leaveHandlersOnLoop() throws {
         // The first look-up opens descriptors of the system's name service, which stay open for the whole
         // process.
-        try leaveThings(times: 1)
+        try leaveHandlersOnLoop(times: 1)
         let before = openDescriptorCount()
-        try leaveThings(times: 20)
+        try leaveHandlersOnLoop(times: 20)
         // A look-up that outlives its loop holds a wake-up until it is done. Descriptors are counted again
         // and again, because a running look-up opens files of its own.
         try eventually("descriptors that are closed", every: .milliseconds(1)) { openDescriptorCount() <= before }
     }
 
-    fileprivate static func leaveThings(times: Int) throws {
+    fileprivate static func leaveHandlersOnLoop(times: Int) throws {
         for _ in 0..<times {
             let thread = try LoopThread.start(name: "leaves things") { loop in
                 do {

@@ -4,16 +4,16 @@ import Testbed
 import Testing
 
 private final class Recorder: TimerHandler, DescriptorHandler, TurnEndHandler {
-    var fired: [UInt64] = []
+    var firedTags: [UInt64] = []
     var events: [Interest] = []
-    var turnEnds = 0
+    var turnEndCount = 0
     var onFired: ((UInt64) -> Void)?
     var onReady: ((Interest) -> Void)?
     var onTurnEnd: (() -> Void)?
     var onDeinit: (() -> Void)?
 
     func timerFired(tag: UInt64) {
-        fired.append(tag)
+        firedTags.append(tag)
         onFired?(tag)
     }
 
@@ -23,7 +23,7 @@ private final class Recorder: TimerHandler, DescriptorHandler, TurnEndHandler {
     }
 
     func turnEnded() {
-        turnEnds += 1
+        turnEndCount += 1
         onTurnEnd?()
     }
 
@@ -72,8 +72,8 @@ extension ReactorTests {
             for (tag, delay) in [(1, 6), (2, 2), (3, 4), (4, 2), (5, 0), (6, -5)] as [(UInt64, Int64)] {
                 _ = loop.schedule(afterMilliseconds: delay, handler: recorder, tag: tag)
             }
-            turn(loop) { recorder.fired.count == 6 }
-            #expect(recorder.fired == [5, 6, 2, 4, 3, 1])
+            turn(loop) { recorder.firedTags.count == 6 }
+            #expect(recorder.firedTags == [5, 6, 2, 4, 3, 1])
         }
 
         @Test func `A timer never fires early by the loop's clock`() throws {
@@ -99,14 +99,14 @@ extension ReactorTests {
             loop.cancel(cancelled)
             loop.cancel(cancelled)
             loop.cancel(.none)
-            turn(loop) { !recorder.fired.isEmpty }
-            #expect(recorder.fired == [2])
+            turn(loop) { !recorder.firedTags.isEmpty }
+            #expect(recorder.firedTags == [2])
             // The new timer uses the old one's slot. The old id must not cancel the new timer.
             let reused = loop.schedule(afterMilliseconds: 1, handler: recorder, tag: 3)
             #expect(reused != kept)
             loop.cancel(kept)
-            turn(loop) { recorder.fired.count == 2 }
-            #expect(recorder.fired == [2, 3])
+            turn(loop) { recorder.firedTags.count == 2 }
+            #expect(recorder.firedTags == [2, 3])
             #expect(loop.timerCount == 0)
         }
 
@@ -119,7 +119,7 @@ extension ReactorTests {
             _ = loop.schedule(afterMilliseconds: 0, handler: recorder, tag: 1)
             for expected in 1...3 {
                 loop.turn(waitMilliseconds: -1)
-                #expect(recorder.fired.count == expected)
+                #expect(recorder.firedTags.count == expected)
             }
             recorder.onFired = nil
         }
@@ -139,7 +139,7 @@ extension ReactorTests {
             #expect(loop.timerCount == 10_000)
             let expected = timers.dropFirst(10_000).sorted { ($0.deadline, $0.tag) < ($1.deadline, $1.tag) }.map(\.tag)
             turn(loop) { loop.timerCount == 0 }
-            #expect(recorder.fired == expected)
+            #expect(recorder.firedTags == expected)
         }
 
         @Test func `A timer far beyond all time does not overflow`() throws {
@@ -147,7 +147,7 @@ extension ReactorTests {
             let recorder = Recorder()
             let timer = loop.schedule(afterMilliseconds: .max, handler: recorder, tag: 0)
             loop.turn(waitMilliseconds: 1)
-            #expect(recorder.fired.isEmpty)
+            #expect(recorder.firedTags.isEmpty)
             loop.cancel(timer)
         }
 
@@ -175,7 +175,7 @@ extension ReactorTests {
                 _ = loop.schedule(afterMilliseconds: Int64(tag) * 3, handler: recorder, tag: tag)
             }
             loop.run()
-            #expect(recorder.fired.prefix(2) == [1, 2])
+            #expect(recorder.firedTags.prefix(2) == [1, 2])
             recorder.onFired = nil
         }
 
@@ -205,11 +205,11 @@ extension ReactorTests {
             recorder.onTurnEnd = { loop.callAtTurnEnd(recorder) }
             loop.callAtTurnEnd(recorder)
             loop.turn(waitMilliseconds: 0)
-            #expect(recorder.turnEnds == EventLoop.turnEndPassesMax)
+            #expect(recorder.turnEndCount == EventLoop.turnEndPassesMax)
             // Turn-end handlers are still registered, so the next turn must not wait for events, even without
             // a time limit.
             loop.turn(waitMilliseconds: -1)
-            #expect(recorder.turnEnds == 2 * EventLoop.turnEndPassesMax)
+            #expect(recorder.turnEndCount == 2 * EventLoop.turnEndPassesMax)
             recorder.onTurnEnd = nil
         }
 

@@ -53,8 +53,8 @@ extension ReactorTests {
 
         @Test func `A thousand connections leave no descriptor behind`() async {
             await #expect(processExitsWith: .success) {
-                try ReactorTests.comeAndGo(kind: .tcp)
-                try ReactorTests.comeAndGo(kind: .tls13)
+                try ReactorTests.openAndCloseConnections(kind: .tcp)
+                try ReactorTests.openAndCloseConnections(kind: .tls13)
             }
         }
     }
@@ -95,7 +95,7 @@ extension ReactorTests {
         server.close()
     }
 
-    fileprivate static func comeAndGo(kind: StreamPair.Kind) throws {
+    fileprivate static func openAndCloseConnections(kind: StreamPair.Kind) throws {
         let loop = try EventLoop()
         let certificates = try TestCertificates()
         let server = try StreamServer(loop: loop, tls: kind.isTLS ? certificates.server() : nil)
@@ -143,8 +143,8 @@ extension ReactorTests {
         func `Numeric addresses are converted to the C form and back`(text: String, description: String) throws {
             let address = try #require(SocketAddress(numeric: text, port: 80))
             #expect(address.description == description)
-            #expect(address.withRaw { SocketAddress($0, length: $1) } == address)
-            #expect(address.withRaw { SocketAddress($0, length: $1 - 1) } == nil)
+            #expect(address.withSockaddr { SocketAddress($0, length: $1) } == address)
+            #expect(address.withSockaddr { SocketAddress($0, length: $1 - 1) } == nil)
             #expect(address.with(port: 81).port == 81)
             #expect(address.with(port: 81) != address)
         }
@@ -157,7 +157,7 @@ extension ReactorTests {
         @Test func `Unix paths are accepted up to the limit`() throws {
             let longest = String(repeating: "p", count: SocketAddress.unixPathBytesMax)
             let address = try #require(SocketAddress.unix(path: longest))
-            #expect(address.withRaw { SocketAddress($0, length: $1) } == address)
+            #expect(address.withSockaddr { SocketAddress($0, length: $1) } == address)
             #expect(address.port == 0)
             #expect(address.isUnix)
             for path in ["", longest + "p", "a\0b"] { #expect(SocketAddress.unix(path: path) == nil) }

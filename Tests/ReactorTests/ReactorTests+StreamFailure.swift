@@ -45,7 +45,7 @@ extension ReactorTests {
             let recorder = StreamRecorder()
             let listening = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
             defer { close(listening) }
-            #expect(SocketAddress.loopback(port: 0).withRaw { bind(listening, $0, $1) } == 0)
+            #expect(SocketAddress.loopback(port: 0).withSockaddr { bind(listening, $0, $1) } == 0)
             #expect(listen(listening, 0) == 0)
             var raw = sockaddr_in()
             var length = socklen_t(MemoryLayout<sockaddr_in>.size)

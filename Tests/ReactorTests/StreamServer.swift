@@ -23,7 +23,7 @@ final class StreamServer: ListenerHandler {
 
     var address: SocketAddress { listener?.address ?? .loopback(port: 0) }
 
-    func accepted(descriptor: Int32, from: SocketAddress?) {
+    func listenerAccepted(descriptor: Int32, from: SocketAddress?) {
         let recorder = StreamRecorder()
         prepare?(recorder)
         let stream = Stream(accepted: descriptor, loop: loop, handler: recorder, tls: tls)

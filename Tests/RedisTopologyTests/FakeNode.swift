@@ -53,7 +53,7 @@ final class FakeNode: ListenerHandler, StreamHandler {
         }
     }
 
-    func accepted(descriptor: Int32, from: SocketAddress?) {
+    func listenerAccepted(descriptor: Int32, from: SocketAddress?) {
         let stream = Stream(accepted: descriptor, loop: loop, handler: self, tls: nil)
         if let reader = ValueReader() { streams.append((stream, reader)) }
     }

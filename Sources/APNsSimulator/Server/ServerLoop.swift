@@ -282,7 +282,7 @@ private final class ServiceListenerHandler: ListenerHandler {
         self.service = service
     }
 
-    func accepted(descriptor: Int32, from: SocketAddress?) {
+    func listenerAccepted(descriptor: Int32, from: SocketAddress?) {
         server.distribute(descriptor: descriptor, service: service)
     }
 }

@@ -253,10 +253,10 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, ThreadLog {
     /// Prefetches the next records while this record is handled. Another thread wrote them, so they are not
     /// in this processor's cache.
     private func prefetchRecords() {
-        if let entry = mailbox.inbox.peek(behind: 2), let pointer = Message.Pointer(bitPattern: entry.messageAddress) {
+        if let entry = mailbox.inbox.peek(at: 2), let pointer = Message.Pointer(bitPattern: entry.messageAddress) {
             Message.prefetch(pointer)
         }
-        if let entry = mailbox.inbox.peek(behind: 0), let pointer = Message.Pointer(bitPattern: entry.messageAddress) {
+        if let entry = mailbox.inbox.peek(at: 0), let pointer = Message.Pointer(bitPattern: entry.messageAddress) {
             Message.prefetchValue(of: pointer)
         }
     }
@@ -314,7 +314,7 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, ThreadLog {
             }
             // Prefetch the record of a later report. It was produced a while ago and has left the processor's
             // cache.
-            if let next = mailbox.deliveryReports.peek(behind: Self.reportPrefetchDistance),
+            if let next = mailbox.deliveryReports.peek(at: Self.reportPrefetchDistance),
                 let production = Production(tag: next.tag)
             {
                 delivery.expectReport(of: production)

@@ -35,7 +35,7 @@ final class HTTPServerLoop: ListenerHandler, TimerHandler, DescriptorHandler {
     var limits: HTTPServerLimits { inbox.limits }
     var port: UInt16 { listener?.port ?? 0 }
 
-    func accepted(descriptor: Int32, from: SocketAddress?) {
+    func listenerAccepted(descriptor: Int32, from: SocketAddress?) {
         guard !isStopping, makeRoom() else {
             Glibc.close(descriptor)
             return
