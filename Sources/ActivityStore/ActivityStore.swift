@@ -67,7 +67,9 @@ public final class ActivityStore {
         let key = UnsafeRawBufferPointer(rebasing: key[..<count])
         if call.operation.isAboutLifetime { return issueAboutLifetime(call, activityKey: key) }
         guard let connection = redis.connection(for: key) else { return .notReady }
-        guard connection.takesAcknowledgedCalls || !call.operation.asksForReplicas else { return .awaitsReplicas }
+        guard connection.acceptsCallsAskingForReplicas || !call.operation.asksForReplicas else {
+            return .awaitsReplicas
+        }
         // All sessions of this client were made in `init`, so the cast is safe.
         return unsafeDowncast(connection.session, to: StoreSession.self).issue(call, key: key, on: connection)
     }

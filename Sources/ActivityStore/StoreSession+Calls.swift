@@ -197,7 +197,7 @@ extension StoreSession {
     ) {
         flush(on: connection)
         let overhead = CommandWriter.argumentOverheadBytes * (argumentCount + 3)
-        let prefix = connection.scripts[script.rawValue]
+        let prefix = connection.scriptPrefixes[script.rawValue]
         connection.write(calls: 0, bytesMax: ScriptPrefixes.bytes + key.count + argumentBytes + overhead) { room in
             var writer = CommandWriter(room, argumentCount: ScriptPrefixes.argumentCount + 2 + argumentCount)
             writer.verbatim(prefix)

@@ -6,7 +6,7 @@ import Redis
 /// Reads the replies of the scripts.
 extension StoreSession {
     /// Takes the reply to the `count` oldest calls, which left as one Redis command.
-    func replied(_ reply: Reply, toCalls count: Int, from reader: ReplyReader, on connection: RedisConnection) {
+    func handleReply(_ reply: Reply, toCalls count: Int, from reader: ReplyReader, on connection: RedisConnection) {
         let isArray = reply.elementCount > 1 && calls[0].kind.isCommand
         if count > 1 || isArray { return handle(reply, ofBatch: count, from: reader, on: connection) }
         // Always true here, because the reader belongs to this connection.
@@ -96,16 +96,16 @@ extension StoreSession {
         switch reading {
         case .reply(let reply):
             guard let call = calls.removeOldest() else { return }
-            connection.noteSuccess()
+            connection.resetReconnectPause()
             handler?.replied(tag: call.tag, reply)
         case .failure(let error):
-            failed(error)
+            handleFailure(error)
             if error.endsConnection { connection.disconnect(error) }
         case .malformedContent:
-            failed(RedisError(.foreignValue))
+            handleFailure(RedisError(.foreignValue))
         case .violation:
             let error = RedisError(.protocolViolation, "a reply of Redis does not fit its call")
-            failed(error)
+            handleFailure(error)
             connection.disconnect(error)
         }
     }

@@ -50,7 +50,7 @@ final class StoreSession: RedisSession {
 
     func flushCommands(on connection: RedisConnection) {
         guard batch.count > 0 else { return }
-        let prefix = connection.scripts[StoreScript.admit.rawValue]
+        let prefix = connection.scriptPrefixes[StoreScript.admit.rawValue]
         connection.write(calls: batch.count, bytesMax: ScriptPrefixes.bytes + batch.commandBytesMax) {
             batch.write(prefix: prefix, to: $0)
         }
@@ -59,7 +59,7 @@ final class StoreSession: RedisSession {
 
     func flushRegistrations(on connection: RedisConnection) {
         guard registrations.count > 0 else { return }
-        let prefix = connection.scripts[StoreScript.admit.rawValue]
+        let prefix = connection.scriptPrefixes[StoreScript.admit.rawValue]
         connection.write(
             calls: registrations.count,
             bytesMax: ScriptPrefixes.bytes + registrations.commandBytesMax
@@ -67,12 +67,12 @@ final class StoreSession: RedisSession {
         registrations.removeAll()
     }
 
-    func discardCollected() {
+    func discardCollectedCalls() {
         batch.removeAll()
         registrations.removeAll()
     }
 
-    func failed(_ error: RedisError) {
+    func handleFailure(_ error: RedisError) {
         guard let call = calls.removeOldest() else { preconditionFailure("a call failed that was not issued") }
         handler?.failed(tag: call.tag, script: call.kind.script, error: error)
     }

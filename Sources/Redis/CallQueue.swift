@@ -25,9 +25,9 @@ public struct CallQueue<Call: BitwiseCopyable>: ~Copyable {
     public var oldest: Call? { count == 0 ? nil : calls[head] }
 
     @inlinable
-    func place(_ index: Int) -> Int {
-        let place = head + index
-        return place >= calls.count ? place - calls.count : place
+    func bufferIndex(_ index: Int) -> Int {
+        let sum = head + index
+        return sum >= calls.count ? sum - calls.count : sum
     }
 
     /// - Parameter index: 0 for the oldest call, 1 for the next one, and so on.
@@ -35,18 +35,18 @@ public struct CallQueue<Call: BitwiseCopyable>: ~Copyable {
     public subscript(index: Int) -> Call {
         get {
             precondition(index >= 0 && index < count)
-            return calls[place(index)]
+            return calls[bufferIndex(index)]
         }
         set {
             precondition(index >= 0 && index < count)
-            calls[place(index)] = newValue
+            calls[bufferIndex(index)] = newValue
         }
     }
 
     @inlinable
     public mutating func append(_ call: Call) {
         precondition(count < calls.count, "more calls are outstanding than the limit allows")
-        calls.initializeElement(at: place(count), to: call)
+        calls.initializeElement(at: bufferIndex(count), to: call)
         storedCount += 1
     }
 

@@ -8,15 +8,15 @@ extension RedisConnection {
     /// Sends the commands that do not depend on a reply, with one write. The connection sends the scripts
     /// when it knows the server's version.
     func beginHandshake() {
-        hasReloaded = false
+        hasReloadedScripts = false
         serverSupportsScriptFlags = false
         if let credentials = configuration.url.credentials {
-            command(.authenticate, credentials.authentication)
+            writeCommand(.authenticate, credentials.authentication)
         }
-        if configuration.url.database != 0 { command(.select, ["SELECT", String(configuration.url.database)]) }
-        command(.setName, ["CLIENT", "SETNAME", configuration.clientName])
-        command(.evictionPolicy, ["CONFIG", "GET", "maxmemory-policy"])
-        command(.serverInformation, ["INFO", "server"])
+        if configuration.url.database != 0 { writeCommand(.select, ["SELECT", String(configuration.url.database)]) }
+        writeCommand(.setName, ["CLIENT", "SETNAME", configuration.clientName])
+        writeCommand(.evictionPolicy, ["CONFIG", "GET", "maxmemory-policy"])
+        writeCommand(.serverInformation, ["INFO", "server"])
     }
 
     private func loadScripts() {
@@ -24,13 +24,13 @@ extension RedisConnection {
         // has written anything. To an older version the line is a syntax error.
         let flags = serverSupportsScriptFlags ? "#!lua\n" : ""
         nextLoadedScript = 0
-        for script in session.scripts { command(.loadScript, ["SCRIPT", "LOAD", flags + script]) }
+        for script in session.scripts { writeCommand(.loadScript, ["SCRIPT", "LOAD", flags + script]) }
     }
 
     /// Loads the scripts again, because the server has lost them. Call it only once per connection: a server
     /// that loses the scripts again cannot be used.
     func reloadScripts() {
-        hasReloaded = true
+        hasReloadedScripts = true
         loadScripts()
     }
 
@@ -72,7 +72,7 @@ extension RedisConnection {
             if state == .handshaking { loadScripts() }
         case .loadScript:
             if let refusal { return disconnect(refusal) }
-            guard reply.kind == .string, scripts.setDigest(reply.bytes, of: nextLoadedScript) else {
+            guard reply.kind == .string, scriptPrefixes.setDigest(reply.bytes, of: nextLoadedScript) else {
                 return disconnect(RedisError(.protocolViolation))
             }
             nextLoadedScript += 1
@@ -101,7 +101,7 @@ extension RedisConnection {
     }
 
     /// Writes one of the connection's own commands.
-    private func command(_ kind: CommandKind, _ arguments: [String]) {
+    private func writeCommand(_ kind: CommandKind, _ arguments: [String]) {
         guard let stream else { return }
         session.flush(on: self)
         guard withCommandText(arguments, { stream.write($0) }) else {

@@ -9,64 +9,67 @@ import Reactor
 extension RedisConnection {
     /// WAIT's timeout is the response deadline divided by this number. The timeout must be short, because a
     /// reply may wait for two WAITs: the one of the turn before, and its own.
-    private static let deadlineDivisor: Int64 = 10
+    private static let waitTimeoutDivisor: Int64 = 10
 
     /// Returns the WAIT command; empty if the configuration asks for no replicas.
-    static func replicaWait(_ configuration: RedisConfiguration) -> [UInt8] {
+    static func waitCommand(_ configuration: RedisConfiguration) -> [UInt8] {
         guard configuration.replicas > 0 else { return [] }
-        let milliseconds = max(1, configuration.responseDeadlineMilliseconds / deadlineDivisor)
+        let milliseconds = max(1, configuration.responseDeadlineMilliseconds / waitTimeoutDivisor)
         var command: [UInt8] = []
         _ = withCommandText(["WAIT", String(configuration.replicas), String(milliseconds)]) { command = Array($0) }
         return command
     }
 
     /// Whether calls that request replicas may be issued now. If false, ask again in about a second.
-    public var takesAcknowledgedCalls: Bool {
-        replicaWait.isEmpty || replicaWatch.acceptsCalls(nowMilliseconds: loop.nowMilliseconds)
+    public var acceptsCallsAskingForReplicas: Bool {
+        waitCommand.isEmpty || replicaWatch.acceptsCalls(nowMilliseconds: loop.nowMilliseconds)
     }
 
     /// Notes that a call is being issued.
     ///
     /// - Returns: whether its reply must stay unread until the replicas have acknowledged.
-    func noteCall(asksForReplicas: Bool) -> Bool {
-        guard asksForReplicas, !replicaWait.isEmpty else { return false }
-        return replicaWatch.callIssued(nowMilliseconds: loop.nowMilliseconds)
+    func noteIssuedCall(asksForReplicas: Bool) -> Bool {
+        guard asksForReplicas, !waitCommand.isEmpty else { return false }
+        return replicaWatch.noteIssuedCall(nowMilliseconds: loop.nowMilliseconds)
     }
 
     /// Writes WAIT after all commands of the turn, if a call of the turn asks for replicas.
     func askReplicas() {
-        guard !replicaWait.isEmpty, state == .ready, let stream, replicaWatch.beginWaitIfNeeded() else { return }
-        replicaWait.withUnsafeBytes { stream.write($0) }
+        guard !waitCommand.isEmpty, state == .ready, let stream, replicaWatch.beginWaitIfNeeded() else { return }
+        waitCommand.withUnsafeBytes { stream.write($0) }
         append(.waitForReplicas, batchCount: 1)
     }
 
     /// Whether the next reply must stay unread. If it had to wait for WAIT and may be read now,
     /// `areReplicasEnough` is set to WAIT's result.
     func isNextReplyWithheld(in reader: ReplyReader) -> Bool {
-        guard !replicaWait.isEmpty, let call = outstanding.oldest, call.awaitsReplicas, areReplicasEnough == nil else {
+        guard !waitCommand.isEmpty, let call = outstandingCalls.oldest, call.awaitsReplicas, areReplicasEnough == nil
+        else {
             return false
         }
-        while withheld.position < outstanding.count {
-            let command = outstanding[withheld.position]
+        while waitReplySearch.callIndex < outstandingCalls.count {
+            let command = outstandingCalls[waitReplySearch.callIndex]
             // A call that is not written yet can have no reply.
-            guard command.batchCount > 0, let scanned = reader.unreadReply(at: withheld.offset) else { return true }
+            guard command.batchCount > 0, let scanned = reader.unreadReply(at: waitReplySearch.offset) else {
+                return true
+            }
             if command.kind == .waitForReplicas {
                 areReplicasEnough = scanned.integer.map { $0 >= Int64(configuration.replicas) } ?? false
-                withheld = WithheldReplies()
+                waitReplySearch = WaitReplySearch()
                 return false
             }
-            withheld.offset = scanned.end
-            withheld.position += Int(command.batchCount)
+            waitReplySearch.offset = scanned.end
+            waitReplySearch.callIndex += Int(command.batchCount)
         }
         return true
     }
 
     /// Fails the calls of the oldest command with `replicasMissing`. Redis has made the calls, but too few
     /// replicas have acknowledged their writes.
-    func takeUnacknowledged(_ count: Int, from reader: ReplyReader) {
+    func failUnacknowledgedCalls(_ count: Int, from reader: ReplyReader) {
         for _ in 0..<count {
             guard completeOldestCall(from: reader) else { return }
-            session.failed(RedisError(.replicasMissing))
+            session.handleFailure(RedisError(.replicasMissing))
         }
     }
 
@@ -74,23 +77,23 @@ extension RedisConnection {
         areReplicasEnough = nil
         let count = reply.kind == .integer ? reply.integer : 0
         let isEnough = reply.kind == .integer && count >= Int64(configuration.replicas)
-        let change = replicaWatch.waitAnswered(isEnough: isEnough, nowMilliseconds: loop.nowMilliseconds)
+        let change = replicaWatch.handleWaitReply(isEnough: isEnough, nowMilliseconds: loop.nowMilliseconds)
         // Calls that were issued after this WAIT need another WAIT, at the end of this turn.
         scheduleTurnEnd()
         switch change {
-        case .following?: handler?.redisReplicas(.following)
+        case .following?: handler?.redisReportsReplicas(.following)
         case .missing(let isGivenUp)?:
             let refusal = reply.kind == .error ? RedisError(reply: reply.bytes) : nil
-            handler?.redisReplicas(.missing(acknowledged: Int(clamping: count), isGivenUp: isGivenUp, refusal))
+            handler?.redisReportsReplicas(.missing(acknowledged: Int(clamping: count), isGivenUp: isGivenUp, refusal))
         case nil: break
         }
     }
 }
 
 /// The progress of the search for WAIT's reply among the unread replies.
-struct WithheldReplies {
+struct WaitReplySearch {
     /// The offset of the next reply to look at, counted from the first unread byte.
     var offset = 0
     /// The index of the call whose reply begins at `offset`; 0 for the oldest call.
-    var position = 0
+    var callIndex = 0
 }

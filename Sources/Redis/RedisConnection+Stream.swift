@@ -36,38 +36,38 @@ extension RedisConnection: StreamHandler, TimerHandler, TurnEndHandler {
     }
 
     private func handle(_ reply: Reply, from reader: ReplyReader) {
-        guard let call = outstanding.oldest, call.batchCount > 0 else {
+        guard let call = outstandingCalls.oldest, call.batchCount > 0 else {
             return disconnect(RedisError(.protocolViolation, "Redis sent a reply without a request"))
         }
         guard call.kind == .call else {
-            _ = outstanding.removeOldest()
-            if reply.kind == .error { owner?.refused(call, on: self, error: reply.bytes) }
+            _ = outstandingCalls.removeOldest()
+            if reply.kind == .error { owner?.serverRefused(call, on: self, error: reply.bytes) }
             return handle(reply, ofOwn: call.kind, from: reader, handler)
         }
         let count = Int(call.batchCount)
         let roundTrip = loop.nowMicroseconds - call.issuedAtMicroseconds
-        handler?.answered(calls: count, roundTripMicroseconds: roundTrip)
+        handler?.redisAnswered(calls: count, roundTripMicroseconds: roundTrip)
         if reply.kind == .error {
             takeError(reply.bytes, of: call, from: reader)
         } else if call.awaitsReplicas && areReplicasEnough != true {
-            takeUnacknowledged(count, from: reader)
+            failUnacknowledgedCalls(count, from: reader)
         } else {
-            session.replied(reply, toCalls: count, from: reader, on: self)
+            session.handleReply(reply, toCalls: count, from: reader, on: self)
         }
     }
 
     /// Fails all calls of a command that the server answered with an error.
     private func takeError(_ text: UnsafeRawBufferPointer, of first: OutstandingCall, from reader: ReplyReader) {
         let error = RedisError(reply: text)
-        if first.batchCount == 1 { owner?.refused(first, on: self, error: text) }
-        let isForgotten = error.code == .noScript
-        if isForgotten && !hasReloaded { reloadScripts() }
+        if first.batchCount == 1 { owner?.serverRefused(first, on: self, error: text) }
+        let isScriptMissing = error.code == .noScript
+        if isScriptMissing && !hasReloadedScripts { reloadScripts() }
         for _ in 0..<first.batchCount {
             guard completeOldestCall(from: reader) else { return }
-            session.failed(error)
+            session.handleFailure(error)
         }
         guard reader === self.reader else { return }
-        if error.endsConnection || isForgotten && first.followsReload { disconnect(error) }
+        if error.endsConnection || isScriptMissing && first.followsReload { disconnect(error) }
     }
 
     /// The loop calls this method. It does nothing, because ``obstacle`` limits the output before each call.

@@ -3,15 +3,15 @@ import Reactor
 /// Owns the connections to several servers. It says where the server of each connection is, and acts on
 /// losses and errors that concern the division of keys among servers.
 protocol ConnectionOwner: AnyObject {
-    /// The connection begins an attempt to connect. The owner must call its `located(_:)` or
+    /// The connection begins an attempt to connect. The owner must call its `continueConnecting(to:)` or
     /// `disconnect(_:)`, now or later.
     func locate(for connection: RedisConnection)
-    func becameReady(_ connection: RedisConnection)
+    func connectionBecameReady(_ connection: RedisConnection)
     /// The connection was lost. The owner may close the connection in this call.
-    func wasLost(_ connection: RedisConnection)
+    func connectionWasLost(_ connection: RedisConnection)
     /// The server answered a command with an error. The session gets the error after this call. Not called
     /// for a command of several calls.
-    func refused(_ call: OutstandingCall, on connection: RedisConnection, error: UnsafeRawBufferPointer)
+    func serverRefused(_ call: OutstandingCall, on connection: RedisConnection, error: UnsafeRawBufferPointer)
 }
 
 /// A pipelined connection to one Redis server, for the script calls of a ``RedisSession``. It reconnects
@@ -65,30 +65,30 @@ public final class RedisConnection {
     var state = State.idle
     var stream: Stream?
     var reader: ReplyReader?
-    var outstanding: CallQueue<OutstandingCall>
+    var outstandingCalls: CallQueue<OutstandingCall>
     var isTurnEndScheduled = false
-    public let scripts: ScriptPrefixes
+    public let scriptPrefixes: ScriptPrefixes
     /// The index of the script to which the next reply to SCRIPT LOAD belongs.
     var nextLoadedScript = 0
     /// Whether the server accepts the line `#!lua` at the beginning of a script (Redis 7 and later).
     var serverSupportsScriptFlags = false
     /// Whether this connection has loaded the scripts a second time, because the server had lost them.
-    var hasReloaded = false
+    var hasReloadedScripts = false
     /// The fingerprint of the next call's key. The cluster sets it when it returns this connection for the
     /// call.
     private var nextKeyFingerprint: UInt64 = 0
 
     var addresses: ArraySlice<SocketAddress> = []
-    private var resolutions: UInt64 = 0
+    private var resolutionCount: UInt64 = 0
     private var pause = ReconnectPause()
     private var reconnectTimer = TimerIdentifier.none
     var deadlineTimer = TimerIdentifier.none
     var lastReceivedAtMilliseconds: Int64 = 0
 
     /// The WAIT command; empty if the configuration asks for no replicas.
-    let replicaWait: [UInt8]
+    let waitCommand: [UInt8]
     var replicaWatch = ReplicaWatch()
-    var withheld = WithheldReplies()
+    var waitReplySearch = WaitReplySearch()
     /// Whether the next WAIT reply reports enough replicas. Set when the connection finds this reply among
     /// the unread ones, and nil again when it handles the reply.
     var areReplicasEnough: Bool?
@@ -114,9 +114,9 @@ public final class RedisConnection {
         self.handler = handler
         self.owner = owner
         location = configuration.url.location
-        outstanding = CallQueue(capacity: configuration.outstandingCallsMax + Self.ownCommandsMax)
-        scripts = ScriptPrefixes(count: session.scripts.count)
-        replicaWait = Self.replicaWait(configuration)
+        outstandingCalls = CallQueue(capacity: configuration.outstandingCallsMax + Self.ownCommandsMax)
+        scriptPrefixes = ScriptPrefixes(count: session.scripts.count)
+        waitCommand = Self.waitCommand(configuration)
     }
 
     deinit {
@@ -127,7 +127,7 @@ public final class RedisConnection {
     public var isReady: Bool { state == .ready }
 
     /// The number of calls, and of the connection's own commands, that have no reply yet.
-    public var outstandingCount: Int { outstanding.count }
+    public var outstandingCount: Int { outstandingCalls.count }
 
     /// Connects, and stays connected until `close`. Call it once.
     public func connect() {
@@ -141,18 +141,18 @@ public final class RedisConnection {
         release()
         state = .closed
         loop.cancel(reconnectTimer)
-        failOutstanding(RedisError(.closed))
+        failOutstandingCalls(RedisError(.closed))
     }
 
     // MARK: - Connecting
 
     func resolve() {
         state = .resolving
-        if let owner { owner.locate(for: self) } else { located(location) }
+        if let owner { owner.locate(for: self) } else { continueConnecting(to: location) }
     }
 
     /// Continues connecting, now that the server's location is known.
-    func located(_ location: RedisURL.Location) {
+    func continueConnecting(to location: RedisURL.Location) {
         guard state == .resolving else { return }
         self.location = location
         switch location {
@@ -162,10 +162,10 @@ public final class RedisConnection {
             addresses = [address]
             connectToNextAddress()
         case .host(let host, let port):
-            resolutions += 1
-            let resolution = resolutions
+            resolutionCount += 1
+            let resolution = resolutionCount
             loop.resolve(host: host, port: port) { [weak self] result in
-                guard let self, state == .resolving, resolution == resolutions else { return }
+                guard let self, state == .resolving, resolution == resolutionCount else { return }
                 switch result {
                 case .success(let found):
                     addresses = found[...]
@@ -204,32 +204,32 @@ public final class RedisConnection {
         )
         // With several servers, the error for the log must name the server.
         let locatedError = owner == nil ? error : RedisError(error.code, "\(location): \(error.reason)")
-        owner?.wasLost(self)
+        owner?.connectionWasLost(self)
         guard state != .closed else { return }
         handler?.redisLost(locatedError)
-        failOutstanding(error)
+        failOutstandingCalls(error)
     }
 
     private func release() {
         stream?.close()
         stream = nil
         reader = nil
-        session.discardCollected()
-        replicaWatch.connectionLost()
-        (withheld, areReplicasEnough) = (WithheldReplies(), nil)
+        session.discardCollectedCalls()
+        replicaWatch.handleLostConnection()
+        (waitReplySearch, areReplicasEnough) = (WaitReplySearch(), nil)
         loop.cancel(deadlineTimer)
         deadlineTimer = .none
     }
 
-    private func failOutstanding(_ error: RedisError) {
-        while let call = outstanding.removeOldest() {
-            if call.kind == .call { session.failed(error) }
+    private func failOutstandingCalls(_ error: RedisError) {
+        while let call = outstandingCalls.removeOldest() {
+            if call.kind == .call { session.handleFailure(error) }
         }
     }
 
     func becomeReady() {
         state = .ready
-        owner?.becameReady(self)
+        owner?.connectionBecameReady(self)
         handler?.redisReady()
     }
 
@@ -240,7 +240,7 @@ public final class RedisConnection {
     /// Whether the connection has room for ASKING and one more call.
     var hasRoomForAskedCall: Bool {
         guard let stream else { return false }
-        return outstanding.count + 1 < configuration.outstandingCallsMax
+        return outstandingCalls.count + 1 < configuration.outstandingCallsMax
             && stream.pendingOutputBytes + Self.asking.utf8CodeUnitCount < Stream.highWaterBytes
     }
 
@@ -263,7 +263,7 @@ public final class RedisConnection {
     /// Why no call can be issued now; nil if one can be.
     public var obstacle: IssueOutcome? {
         guard state == .ready, let stream else { return .notReady }
-        guard outstanding.count < configuration.outstandingCallsMax,
+        guard outstandingCalls.count < configuration.outstandingCallsMax,
             stream.pendingOutputBytes < Stream.highWaterBytes
         else { return .full }
         return nil
@@ -277,10 +277,10 @@ public final class RedisConnection {
     ///     ``write(calls:bytesMax:_:)`` writes it.
     ///   - asksForReplicas: whether ``RedisConfiguration/replicas`` must acknowledge the call's writes before
     ///     the session gets the reply. If too few do, all calls of the same command fail with
-    ///     ``RedisError/Code/replicasMissing``. Requires ``takesAcknowledgedCalls``.
+    ///     ``RedisError/Code/replicasMissing``. Requires ``acceptsCallsAskingForReplicas``.
     public func appendCall(isWritten: Bool, asksForReplicas: Bool = false) {
         scheduleTurnEnd()
-        append(.call, batchCount: isWritten ? 1 : 0, awaitsReplicas: noteCall(asksForReplicas: asksForReplicas))
+        append(.call, batchCount: isWritten ? 1 : 0, awaitsReplicas: noteIssuedCall(asksForReplicas: asksForReplicas))
     }
 
     /// Writes one command.
@@ -293,11 +293,12 @@ public final class RedisConnection {
         guard let stream else { return }
         stream.commit(body(stream.reserve(bytesMax)))
         guard calls > 0 else { return }
-        let first = outstanding.count - calls
-        outstanding[first].batchCount = UInt8(calls)
+        let first = outstandingCalls.count - calls
+        outstandingCalls[first].batchCount = UInt8(calls)
         // The calls share one reply. If one of them waits for replicas, all of them must wait.
-        guard !replicaWait.isEmpty else { return }
-        outstanding[first].awaitsReplicas = (first..<outstanding.count).contains { outstanding[$0].awaitsReplicas }
+        guard !waitCommand.isEmpty else { return }
+        outstandingCalls[first].awaitsReplicas = (first..<outstandingCalls.count)
+            .contains { outstandingCalls[$0].awaitsReplicas }
     }
 
     /// Removes the oldest call, which has its result.
@@ -305,11 +306,11 @@ public final class RedisConnection {
     /// - Returns: false if the connection that received the reply was lost meanwhile. All calls have then
     ///   failed already.
     public func completeOldestCall(from reader: ReplyReader) -> Bool {
-        reader === self.reader && outstanding.removeOldest() != nil
+        reader === self.reader && outstandingCalls.removeOldest() != nil
     }
 
     /// Resets the pause before reconnecting, because the server has answered a call.
-    public func noteSuccess() {
+    public func resetReconnectPause() {
         pause.reset()
     }
 
@@ -326,13 +327,13 @@ public final class RedisConnection {
     // MARK: - The deadline
 
     func append(_ kind: CommandKind, batchCount: UInt8, awaitsReplicas: Bool = false) {
-        outstanding.append(
+        outstandingCalls.append(
             OutstandingCall(
                 keyFingerprint: nextKeyFingerprint,
                 issuedAtMicroseconds: loop.nowMicroseconds,
                 kind: kind,
                 batchCount: batchCount,
-                followsReload: hasReloaded,
+                followsReload: hasReloadedScripts,
                 awaitsReplicas: awaitsReplicas
             )
         )
@@ -349,7 +350,7 @@ public final class RedisConnection {
 
     func checkDeadline() {
         deadlineTimer = .none
-        guard let oldest = outstanding.oldest else { return }
+        guard let oldest = outstandingCalls.oldest else { return }
         let limit = configuration.responseDeadlineMilliseconds
         let age = loop.nowMilliseconds - oldest.issuedAtMicroseconds / 1_000
         if age < limit {

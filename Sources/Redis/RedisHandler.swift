@@ -47,16 +47,16 @@ public protocol RedisHandler: AnyObject {
     func redisLost(_ reason: RedisError)
     func redisWarns(_ warning: RedisWarning)
     /// Called each time that too few replicas acknowledge, and once when enough replicas acknowledge again.
-    func redisReplicas(_ replicas: RedisReplicas)
+    func redisReportsReplicas(_ replicas: RedisReplicas)
     /// A reply to this many calls arrived. The session gets the results after this method returns. The round
     /// trip is as exact as the loop's clock, which the loop normally reads once a turn.
-    func answered(calls: Int, roundTripMicroseconds: Int64)
+    func redisAnswered(calls: Int, roundTripMicroseconds: Int64)
 }
 
 extension RedisHandler {
     /// Does nothing by default, for handlers that request no replicas.
-    public func redisReplicas(_ replicas: RedisReplicas) {}
+    public func redisReportsReplicas(_ replicas: RedisReplicas) {}
 
     /// Does nothing by default, for handlers that measure no round trips.
-    public func answered(calls: Int, roundTripMicroseconds: Int64) {}
+    public func redisAnswered(calls: Int, roundTripMicroseconds: Int64) {}
 }

@@ -11,12 +11,12 @@ public protocol RedisSession: AnyObject {
     /// Writes the collected calls as one command. The connection calls it at the end of the turn, and before
     /// it writes another command.
     func flush(on connection: RedisConnection)
-    /// Drops the collected calls that are not written, because the connection was lost. ``failed(_:)``
+    /// Drops the collected calls that are not written, because the connection was lost. ``handleFailure(_:)``
     /// follows for each of them.
-    func discardCollected()
+    func discardCollectedCalls()
     /// The oldest calls, which were one command, got a reply that is not an error. The session must complete
     /// each call by ``RedisConnection/completeOldestCall(from:)``.
-    func replied(_ reply: Reply, toCalls count: Int, from reader: ReplyReader, on connection: RedisConnection)
+    func handleReply(_ reply: Reply, toCalls count: Int, from reader: ReplyReader, on connection: RedisConnection)
     /// The oldest call failed. The connection has already removed it from its outstanding calls.
-    func failed(_ error: RedisError)
+    func handleFailure(_ error: RedisError)
 }

@@ -47,7 +47,7 @@ struct ReplicaWatch {
     /// Notes that a call that requests replicas is being issued.
     ///
     /// - Returns: whether its reply must stay unread until WAIT is answered; false in the state `givenUp`.
-    mutating func callIssued(nowMilliseconds: Int64) -> Bool {
+    mutating func noteIssuedCall(nowMilliseconds: Int64) -> Bool {
         guard state == .givenUp else {
             needsWait = true
             return true
@@ -67,7 +67,7 @@ struct ReplicaWatch {
     /// Handles the answer to WAIT.
     ///
     /// - Returns: what to report; nil if enough replicas acknowledge, as before.
-    mutating func waitAnswered(isEnough: Bool, nowMilliseconds: Int64) -> Change? {
+    mutating func handleWaitReply(isEnough: Bool, nowMilliseconds: Int64) -> Change? {
         isWaitOutstanding = false
         guard !isEnough else {
             let wasFollowing = state == .following
@@ -89,7 +89,7 @@ struct ReplicaWatch {
     /// The next connection may be to another server, so its replicas get the whole patience again. A watch in
     /// the state `missing` or `givenUp` becomes `missing`, so that it later reports that the replicas
     /// acknowledge again.
-    mutating func connectionLost() {
+    mutating func handleLostConnection() {
         (isWaitOutstanding, needsWait) = (false, false)
         if state == .givenUp { state = .missing }
         (missingSinceMilliseconds, waitDueMilliseconds) = (nil, 0)

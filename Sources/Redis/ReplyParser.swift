@@ -8,7 +8,7 @@ struct ReplyParser: ~Copyable {
 
     enum Progress {
         /// The callbacks got all parts of the next reply.
-        case whole
+        case complete
         /// The next reply is not complete. This many of its bytes have arrived and are not parsed.
         case incomplete(bytes: Int)
         case violation
@@ -45,11 +45,11 @@ struct ReplyParser: ~Copyable {
     func next() -> Progress {
         var object: UnsafeMutableRawPointer?
         guard redisReaderGetReply(reader, &object) == REDIS_OK else { return .violation }
-        return object == nil ? .incomplete(bytes: Int(reader.pointee.len) - Int(reader.pointee.pos)) : .whole
+        return object == nil ? .incomplete(bytes: Int(reader.pointee.len) - Int(reader.pointee.pos)) : .complete
     }
 
     /// The received bytes that are not parsed; nil if there are none. Valid until the next call.
-    var unread: UnsafeRawBufferPointer? {
+    var unreadBytes: UnsafeRawBufferPointer? {
         let (position, length) = (Int(reader.pointee.pos), Int(reader.pointee.len))
         guard let buffer = reader.pointee.buf, position < length else { return nil }
         return UnsafeRawBufferPointer(start: buffer + position, count: length - position)

@@ -29,7 +29,7 @@ public final class ReplyReader {
     static let replyBytesMax = stringBytesMax + RedisConnection.callsPerCommandMax * 512
 
     private let parser: ReplyParser
-    private let partial: UnsafeMutablePointer<PartialReply>
+    private let partialReply: UnsafeMutablePointer<PartialReply>
 
     /// Returns nil if memory could not be allocated.
     init?() {
@@ -40,11 +40,11 @@ public final class ReplyReader {
             createNil: takeNull,
             freeObject: { _ in }
         )
-        partial = .allocate(capacity: 1)
-        partial.initialize(to: PartialReply())
-        guard let parser = ReplyParser(callbacks, context: partial) else {
-            partial.pointee.deallocate()
-            partial.deallocate()
+        partialReply = .allocate(capacity: 1)
+        partialReply.initialize(to: PartialReply())
+        guard let parser = ReplyParser(callbacks, context: partialReply) else {
+            partialReply.pointee.deallocate()
+            partialReply.deallocate()
             return nil
         }
         self.parser = parser
@@ -53,14 +53,14 @@ public final class ReplyReader {
     }
 
     deinit {
-        partial.pointee.deallocate()
-        partial.deallocate()
+        partialReply.pointee.deallocate()
+        partialReply.deallocate()
     }
 
     /// Adds received bytes. Returns false if the reader has failed; it can then read nothing more.
     func feed(_ bytes: UnsafeRawBufferPointer) -> Bool { parser.feed(bytes) }
 
-    enum Next {
+    enum ReadOutcome {
         case reply(Reply)
         /// The reply has not arrived completely.
         case incomplete
@@ -68,15 +68,15 @@ public final class ReplyReader {
     }
 
     /// Reads the next reply, if it is complete.
-    func next() -> Next {
+    func next() -> ReadOutcome {
         switch parser.next() {
         case .violation: return .violation
         // hiredis reports a string only when it is complete. So a string that is too long is refused as soon
         // as too many of its bytes have arrived.
         case .incomplete(let bytes): return bytes > Self.stringBytesMax + 64 ? .violation : .incomplete
-        case .whole:
-            let reply = partial.pointee.whole()
-            partial.pointee.reset()
+        case .complete:
+            let reply = partialReply.pointee.completeReply()
+            partialReply.pointee.reset()
             return reply.map { .reply($0) } ?? .violation
         }
     }
@@ -87,12 +87,12 @@ public final class ReplyReader {
     ///   partly read.
     /// - Returns: the end of the reply, and its value if it is a number; nil if the reply is not complete.
     func unreadReply(at offset: Int) -> (end: Int, integer: Int64?)? {
-        guard let unread = parser.unread else { return nil }
-        return UnreadReplies(unread).reply(at: offset)
+        guard let bytes = parser.unreadBytes else { return nil }
+        return UnreadReplies(bytes).reply(at: offset)
     }
 
     /// Returns an element of the array that `next` has returned last.
-    public func element(_ index: Int) -> Reply { partial.pointee.element(index) }
+    public func element(_ index: Int) -> Reply { partialReply.pointee.element(index) }
 }
 
 /// A reply that is being parsed. Its strings are copied into one buffer, because hiredis may move its own
@@ -141,7 +141,7 @@ private struct PartialReply {
         return true
     }
 
-    func whole() -> Reply? {
+    func completeReply() -> Reply? {
         guard elementCount > 0 else { return nil }
         return reply(elements[0])
     }
@@ -171,8 +171,8 @@ private func append(
     string: UnsafeRawBufferPointer = UnsafeRawBufferPointer(start: nil, count: 0)
 ) -> UnsafeMutableRawPointer? {
     guard let context = task?.pointee.privdata else { return nil }
-    let partial = context.assumingMemoryBound(to: PartialReply.self)
-    return partial.pointee.append(kind, integer: integer, string: string) ? context : nil
+    let partialReply = context.assumingMemoryBound(to: PartialReply.self)
+    return partialReply.pointee.append(kind, integer: integer, string: string) ? context : nil
 }
 
 private func takeString(

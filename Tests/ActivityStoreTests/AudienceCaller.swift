@@ -127,7 +127,7 @@ extension RedisServer {
         for script in AudienceScript.allCases {
             let timed = script.body.replacing("call('TIME')", with: "redis.call('MGET', 'seconds', 'microseconds')")
             let digest = try #require(command("SCRIPT", "LOAD", timed).first)
-            #expect(Array(digest.utf8).withUnsafeBytes { connection.scripts.setDigest($0, of: script.rawValue) })
+            #expect(Array(digest.utf8).withUnsafeBytes { connection.scriptPrefixes.setDigest($0, of: script.rawValue) })
         }
     }
 

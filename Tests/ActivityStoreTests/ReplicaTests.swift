@@ -294,12 +294,12 @@ import Testing
         var now: Int64 = 0
 
         var acceptsCalls: Bool { watch.acceptsCalls(nowMilliseconds: now) }
-        func isWithheld() -> Bool { watch.callIssued(nowMilliseconds: now) }
+        func isWithheld() -> Bool { watch.noteIssuedCall(nowMilliseconds: now) }
         func beginWaitIfNeeded() -> Bool { watch.beginWaitIfNeeded() }
         func answered(isEnough: Bool) -> ReplicaWatch.Change? {
-            watch.waitAnswered(isEnough: isEnough, nowMilliseconds: now)
+            watch.handleWaitReply(isEnough: isEnough, nowMilliseconds: now)
         }
-        func connectionLost() { watch.connectionLost() }
+        func handleLostConnection() { watch.handleLostConnection() }
     }
 
     @Test func `One question at a time, and one for what was written meanwhile`() {
@@ -346,14 +346,14 @@ import Testing
         let watched = Watched()
         #expect(watched.isWithheld() && watched.beginWaitIfNeeded())
         #expect(watched.answered(isEnough: false) == .missing(isGivenUp: false))
-        watched.connectionLost()
+        watched.handleLostConnection()
         watched.now += ReplicaWatch.missingMillisecondsMax
         #expect(watched.acceptsCalls && watched.isWithheld() && watched.beginWaitIfNeeded())
         #expect(watched.answered(isEnough: false) == .missing(isGivenUp: false))
         watched.now += ReplicaWatch.missingMillisecondsMax
         #expect(watched.isWithheld() && watched.beginWaitIfNeeded())
         #expect(watched.answered(isEnough: false) == .missing(isGivenUp: true))
-        watched.connectionLost()
+        watched.handleLostConnection()
         #expect(watched.acceptsCalls && watched.isWithheld() && watched.beginWaitIfNeeded())
         #expect(watched.answered(isEnough: true) == .following, "the operator learns that they are back")
     }
@@ -361,7 +361,7 @@ import Testing
     @Test func `A lost connection asks no more questions`() {
         let watched = Watched()
         #expect(watched.isWithheld())
-        watched.connectionLost()
+        watched.handleLostConnection()
         #expect(!watched.beginWaitIfNeeded())
     }
 }

@@ -127,7 +127,7 @@ extension RedisServer {
                 .replacing("call('SET', key, ", with: "set(key, ")
                 .replacing("call('PEXPIRE', key, ", with: "call('HSET', 'expiry', key, TIME .. '+' .. ")
             let digest = try #require(command("SCRIPT", "LOAD", timed).first)
-            #expect(Array(digest.utf8).withUnsafeBytes { connection.scripts.setDigest($0, of: script.rawValue) })
+            #expect(Array(digest.utf8).withUnsafeBytes { connection.scriptPrefixes.setDigest($0, of: script.rawValue) })
         }
     }
 }

@@ -82,11 +82,11 @@ final class StoreCaller: ActivityStoreHandler {
         reasons.append("\(reason)")
         record(.lost(reason.code))
     }
-    func answered(calls: Int, roundTripMicroseconds: Int64) {
+    func redisAnswered(calls: Int, roundTripMicroseconds: Int64) {
         answered.append(calls)
         roundTripMicrosecondsMax = max(roundTripMicrosecondsMax, roundTripMicroseconds)
     }
-    func redisReplicas(_ replicas: RedisReplicas) { record(.replicas(replicas)) }
+    func redisReportsReplicas(_ replicas: RedisReplicas) { record(.replicas(replicas)) }
     func redisWarns(_ warning: RedisWarning) { record(.warning(warning)) }
     func failed(tag: UInt64, script: StoreScript, error: RedisError) {
         reasons.append("\(error)")

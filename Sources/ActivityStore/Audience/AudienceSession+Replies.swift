@@ -5,7 +5,7 @@ import Redis
 /// Reads the replies to calls about audiences.
 extension AudienceSession {
     /// Takes the reply to the `count` oldest calls, which left as one Redis command.
-    func replied(_ reply: Reply, toCalls count: Int, from reader: ReplyReader, on connection: RedisConnection) {
+    func handleReply(_ reply: Reply, toCalls count: Int, from reader: ReplyReader, on connection: RedisConnection) {
         switch calls.oldest?.kind {
         case .append: return handle(reply, ofAppended: count, from: reader, on: connection)
         case .checkpoint: return handle(reply, ofRecorded: count, from: reader, on: connection)
@@ -17,12 +17,12 @@ extension AudienceSession {
         switch call.kind {
         case .lookUp, .arrange:
             guard let directory = reply.valueOrNothing else { return violation(on: connection) }
-            connection.noteSuccess()
+            connection.resetReconnectPause()
             _ = calls.removeOldest()
             joins.found(directory, call.slot)
         default:
             guard let result = reading(reply, of: call.kind, from: reader) else { return violation(on: connection) }
-            connection.noteSuccess()
+            connection.resetReconnectPause()
             _ = calls.removeOldest()
             joins.handler?.audienceReplied(tag: call.tag, result)
         }
@@ -44,10 +44,10 @@ extension AudienceSession {
             let element = reader.element(index)
             if element.kind == .error {
                 let error = RedisError(reply: element.bytes)
-                failed(error)
+                handleFailure(error)
                 if error.endsConnection { connection.disconnect(error) }
             } else if element.kind == .integer, let outcome = AppendOutcome(rawValue: element.integer) {
-                connection.noteSuccess()
+                connection.resetReconnectPause()
                 if let call = calls.removeOldest() { joins.appended(call.slot, outcome) }
             } else {
                 return violation(on: connection)
@@ -72,7 +72,7 @@ extension AudienceSession {
             guard isWhole, let outcome = reader.number(index + 1, in: 0...2),
                 let result = withNewest(AudienceReply(Self.checkpointVerdicts[Int(outcome)]), at: 0, from: reader)
             else { return violation(on: connection) }
-            connection.noteSuccess()
+            connection.resetReconnectPause()
             if let call = calls.removeOldest() { joins.handler?.audienceReplied(tag: call.tag, result) }
         }
     }
@@ -81,7 +81,7 @@ extension AudienceSession {
     /// the wrong calls too.
     private func violation(on connection: RedisConnection) {
         let error = RedisError(.protocolViolation, "a reply of Redis does not fit its call")
-        failed(error)
+        handleFailure(error)
         connection.disconnect(error)
     }
 

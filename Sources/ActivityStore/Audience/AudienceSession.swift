@@ -74,7 +74,7 @@ final class AudienceSession: RedisSession {
             + count * (AudienceKey.bytesMax + StoredMember.bytesMax + 2 * overhead)
         connection.write(calls: count, bytesMax: bytesMax) { room in
             var writer = CommandWriter(room, argumentCount: ScriptPrefixes.argumentCount + 1 + 2 * count)
-            writer.verbatim(connection.scripts[AudienceScript.append.rawValue])
+            writer.verbatim(connection.scriptPrefixes[AudienceScript.append.rawValue])
             writer.argument(number: count)
             for slot in batch[..<count] { writer.pageKey(joins.table.tag(slot), joins.table[slot].bounds.lower) }
             for slot in batch[..<count] { writer.argument(joins.table.entry(slot)) }
@@ -95,7 +95,7 @@ final class AudienceSession: RedisSession {
             bytesMax: ScriptPrefixes.bytes + 3 * AudienceKey.bytesMax + 64,
             on: connection
         ) { writer in
-            writer.verbatim(connection.scripts[AudienceScript.arrange.rawValue])
+            writer.verbatim(connection.scriptPrefixes[AudienceScript.arrange.rawValue])
             writer.argument(number: keyCount)
             writer.argument(count: tag.count + 1) {
                 $0.verbatim(tag)
@@ -140,7 +140,7 @@ final class AudienceSession: RedisSession {
                 room,
                 argumentCount: ScriptPrefixes.argumentCount + checkpoints.argumentCount
             )
-            writer.verbatim(connection.scripts[AudienceScript.audience.rawValue])
+            writer.verbatim(connection.scriptPrefixes[AudienceScript.audience.rawValue])
             checkpoints.write(to: &writer)
             return writer.count
         }
@@ -169,7 +169,7 @@ final class AudienceSession: RedisSession {
             bytesMax: ScriptPrefixes.bytes + key.count + argumentBytes,
             on: connection
         ) { writer in
-            writer.verbatim(connection.scripts[AudienceScript.audience.rawValue])
+            writer.verbatim(connection.scriptPrefixes[AudienceScript.audience.rawValue])
             writer.argument(letter: UInt8(ascii: "1"))
             writer.argument(key)
             writer.recordArguments(call.operation)
@@ -198,12 +198,12 @@ final class AudienceSession: RedisSession {
 
     // MARK: - Failures
 
-    func discardCollected() {
+    func discardCollectedCalls() {
         batchCount = 0
         checkpoints.removeAll()
     }
 
-    func failed(_ error: RedisError) {
+    func handleFailure(_ error: RedisError) {
         guard let call = calls.removeOldest() else { preconditionFailure("a call failed that was not issued") }
         switch call.kind {
         case .append, .lookUp, .arrange: joins.failed(call.slot, error)

@@ -18,8 +18,8 @@ extension LaneStoreRelay: ActivityStoreHandler {
     func redisReady() { lane.handleRedisReady() }
     func redisLost(_ reason: RedisError) { lane.handleRedisLoss(reason) }
     func redisWarns(_ warning: RedisWarning) { lane.handleRedisWarning(warning) }
-    func redisReplicas(_ replicas: RedisReplicas) { lane.handleRedisReplicas(replicas) }
-    func answered(calls: Int, roundTripMicroseconds: Int64) {
+    func redisReportsReplicas(_ replicas: RedisReplicas) { lane.handleRedisReplicas(replicas) }
+    func redisAnswered(calls: Int, roundTripMicroseconds: Int64) {
         lane.observeRoundTrip(calls: calls, roundTripMicroseconds: roundTripMicroseconds)
     }
 }

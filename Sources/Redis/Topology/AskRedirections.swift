@@ -27,32 +27,32 @@ struct AskRedirections: ~Copyable {
 
     mutating func insert(_ fingerprint: UInt64, node: Int) {
         precondition(fingerprint != 0)
-        let place = Self.place(fingerprint)
-        if entries[place].fingerprint == 0 { count += 1 }
-        entries[place] = Entry(fingerprint: fingerprint, node: node)
+        let index = Self.index(of: fingerprint)
+        if entries[index].fingerprint == 0 { count += 1 }
+        entries[index] = Entry(fingerprint: fingerprint, node: node)
     }
 
     func node(for fingerprint: UInt64) -> Int? {
-        let entry = entries[Self.place(fingerprint)]
+        let entry = entries[Self.index(of: fingerprint)]
         return entry.fingerprint == fingerprint ? entry.node : nil
     }
 
     mutating func remove(_ fingerprint: UInt64) {
-        let place = Self.place(fingerprint)
-        guard entries[place].fingerprint == fingerprint, fingerprint != 0 else { return }
-        entries[place].fingerprint = 0
+        let index = Self.index(of: fingerprint)
+        guard entries[index].fingerprint == fingerprint, fingerprint != 0 else { return }
+        entries[index].fingerprint = 0
         count -= 1
     }
 
     /// Removes all entries that lead to this node.
     mutating func removeAll(for node: Int) {
-        for place in entries.indices where entries[place].fingerprint != 0 && entries[place].node == node {
-            entries[place].fingerprint = 0
+        for index in entries.indices where entries[index].fingerprint != 0 && entries[index].node == node {
+            entries[index].fingerprint = 0
             count -= 1
         }
     }
 
-    private static func place(_ fingerprint: UInt64) -> Int {
+    private static func index(of fingerprint: UInt64) -> Int {
         Int(fingerprint & UInt64(capacity - 1))
     }
 }

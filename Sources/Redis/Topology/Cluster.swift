@@ -296,11 +296,11 @@ final class Cluster {
 }
 
 extension Cluster: ConnectionOwner, TimerHandler {
-    func locate(for connection: RedisConnection) { connection.located(connection.location) }
+    func locate(for connection: RedisConnection) { connection.continueConnecting(to: connection.location) }
 
-    func becameReady(_ connection: RedisConnection) {}
+    func connectionBecameReady(_ connection: RedisConnection) {}
 
-    func wasLost(_ connection: RedisConnection) {
+    func connectionWasLost(_ connection: RedisConnection) {
         guard let position = position(of: connection) else { return }
         // Without the ASK entries, the next calls with these keys go to the slots' owners, which say where
         // the keys are now.
@@ -312,7 +312,7 @@ extension Cluster: ConnectionOwner, TimerHandler {
         }
     }
 
-    func refused(_ call: OutstandingCall, on connection: RedisConnection, error: UnsafeRawBufferPointer) {
+    func serverRefused(_ call: OutstandingCall, on connection: RedisConnection, error: UnsafeRawBufferPointer) {
         if let redirection = Redirection(error: error, answering: connection.location) {
             follow(redirection, keyFingerprint: call.keyFingerprint)
         } else if call.kind == .call, RedisError(reply: error).concernsSlots {

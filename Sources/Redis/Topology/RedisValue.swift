@@ -37,7 +37,7 @@ final class ValueReader {
     static let replyBytesMax = 16 * 1024 * 1024
 
     private let parser: ReplyParser
-    private let partial: UnsafeMutablePointer<PartialValue>
+    private let partialValue: UnsafeMutablePointer<PartialValue>
 
     /// Returns nil if memory could not be allocated.
     init?() {
@@ -48,35 +48,35 @@ final class ValueReader {
             createNil: takeNull,
             freeObject: { _ in }
         )
-        partial = .allocate(capacity: 1)
-        partial.initialize(to: PartialValue())
-        guard let parser = ReplyParser(callbacks, context: partial) else {
-            partial.deinitialize(count: 1)
-            partial.deallocate()
+        partialValue = .allocate(capacity: 1)
+        partialValue.initialize(to: PartialValue())
+        guard let parser = ReplyParser(callbacks, context: partialValue) else {
+            partialValue.deinitialize(count: 1)
+            partialValue.deallocate()
             return nil
         }
         self.parser = parser
     }
 
     deinit {
-        partial.deinitialize(count: 1)
-        partial.deallocate()
+        partialValue.deinitialize(count: 1)
+        partialValue.deallocate()
     }
 
     /// Adds received bytes. Returns false if the reader has failed.
     func feed(_ bytes: UnsafeRawBufferPointer) -> Bool { parser.feed(bytes) }
 
-    enum Next {
+    enum ReadOutcome {
         case value(RedisValue)
         case incomplete
         case violation
     }
 
-    func next() -> Next {
+    func next() -> ReadOutcome {
         switch parser.next() {
         case .violation: .violation
         case .incomplete(let bytes): bytes > Self.replyBytesMax ? .violation : .incomplete
-        case .whole: partial.pointee.takeWhole().map { .value($0) } ?? .violation
+        case .complete: partialValue.pointee.takeCompleteValue().map { .value($0) } ?? .violation
         }
     }
 }
@@ -106,13 +106,13 @@ private struct PartialValue {
         return true
     }
 
-    mutating func takeWhole() -> RedisValue? {
+    mutating func takeCompleteValue() -> RedisValue? {
         var position = 0
-        let whole = value(at: &position)
+        let completeValue = value(at: &position)
         let isComplete = position == parts.count
         parts = []
         byteCount = 0
-        return isComplete ? whole : nil
+        return isComplete ? completeValue : nil
     }
 
     /// Builds the value that begins at `position`. The recursion is bounded, because hiredis allows only nine

@@ -127,13 +127,13 @@ final class SentinelOwner: ConnectionOwner {
         lookup.cancel()
         lookup.find { [weak connection] result in
             switch result {
-            case .success(let location): connection?.located(location)
+            case .success(let location): connection?.continueConnecting(to: location)
             case .failure(let error): connection?.disconnect(error)
             }
         }
     }
 
-    func becameReady(_ connection: RedisConnection) {}
-    func wasLost(_ connection: RedisConnection) {}
-    func refused(_ call: OutstandingCall, on connection: RedisConnection, error: UnsafeRawBufferPointer) {}
+    func connectionBecameReady(_ connection: RedisConnection) {}
+    func connectionWasLost(_ connection: RedisConnection) {}
+    func serverRefused(_ call: OutstandingCall, on connection: RedisConnection, error: UnsafeRawBufferPointer) {}
 }
