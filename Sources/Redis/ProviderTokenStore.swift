@@ -29,7 +29,7 @@ public final class ProviderTokenStore {
         // If another worker replaces the text between GET and PTTL, the old text gets the new text's
         // remaining time until the next check. If PTTL came first, the new text could get the short remaining
         // time of the old one and be renewed too early.
-        let replies = try ask(name, [["GET", key], ["PTTL", key]].map { $0.map { Array($0.utf8) } })
+        let replies = try send(name, [["GET", key], ["PTTL", key]].map { $0.map { Array($0.utf8) } })
         switch (replies[0], replies[1].integer) {
         case (.null, _): return nil
         case (.string(let text), let remaining?): return Entry(text: text, remainingMilliseconds: max(0, remaining))
@@ -40,7 +40,7 @@ public final class ProviderTokenStore {
     /// Writes a text for the other workers. Redis deletes the text after `milliseconds`.
     public func write(_ name: String, text: [UInt8], milliseconds: Int64) throws(RedisError) {
         let words = ["SET", Self.key(name), "", "PX", String(milliseconds)].map { Array($0.utf8) }
-        _ = try ask(name, [[words[0], words[1], text, words[3], words[4]]])
+        _ = try send(name, [[words[0], words[1], text, words[3], words[4]]])
     }
 
     /// Takes the lease to sign a token. Redis ends the lease after `milliseconds`.
@@ -48,10 +48,10 @@ public final class ProviderTokenStore {
     /// - Returns: false if another worker has the lease.
     public func acquireLease(_ name: String, milliseconds: Int64) throws(RedisError) -> Bool {
         let words = ["SET", Self.leaseKey(name), "1", "NX", "PX", String(milliseconds)].map { Array($0.utf8) }
-        return try ask(name, [words])[0] != .null
+        return try send(name, [words])[0] != .null
     }
 
-    private func ask(_ name: String, _ commands: [[[UInt8]]]) throws(RedisError) -> [RedisValue] {
+    private func send(_ name: String, _ commands: [[[UInt8]]]) throws(RedisError) -> [RedisValue] {
         do throws(RedisError) {
             let location = try connections.location(of: Array(Self.key(name).utf8))
             var replies: [RedisValue] = []

@@ -29,12 +29,12 @@ extension SharedHashes {
     }
 
     /// The names that one call has claimed.
-    public struct Claims: Sendable, Equatable {
+    public struct ClaimPage: Sendable, Equatable {
         /// The server's time, UNIX milliseconds.
         public var nowMilliseconds: Int64
         /// The number of names that are still in the timetable.
         public var namesInTimetable: Int
-        public var claimed: [Claim]
+        public var claims: [Claim]
     }
 
     /// A claimed name, and its text in the hash whose key ends with `+`.
@@ -49,7 +49,11 @@ extension SharedHashes {
     ///   - rank: how many names to skip, from the one that was due earliest.
     ///   - limit: the most names to return.
     public func dueNames(_ key: [UInt8], from rank: Int, limit: Int) throws(RedisError) -> DuePage {
-        let (now, count, parts) = try timetable(Self.listing, key, [rank, limit].map { Array(String($0).utf8) })
+        let (now, count, parts) = try callTimetableScript(
+            Self.listScript,
+            key,
+            [rank, limit].map { Array(String($0).utf8) }
+        )
         var page = DuePage(nowMilliseconds: now, namesInTimetable: Int(clamping: count), names: [])
         for index in stride(from: parts.startIndex, to: parts.endIndex, by: 2) {
             guard case .string(let name) = parts[index], case .integer(let due) = parts[index + 1] else {
@@ -68,22 +72,22 @@ extension SharedHashes {
         _ names: [[UInt8]],
         leaseMilliseconds: Int64,
         ageMillisecondsMax: Int64
-    ) throws(RedisError) -> Claims {
-        let head = [leaseMilliseconds, ageMillisecondsMax].map { Array(String($0).utf8) }
-        let (now, count, parts) = try timetable(Self.claiming, key, head + names)
-        var claims = Claims(nowMilliseconds: now, namesInTimetable: Int(clamping: count), claimed: [])
+    ) throws(RedisError) -> ClaimPage {
+        let limitArguments = [leaseMilliseconds, ageMillisecondsMax].map { Array(String($0).utf8) }
+        let (now, count, parts) = try callTimetableScript(Self.claimScript, key, limitArguments + names)
+        var page = ClaimPage(nowMilliseconds: now, namesInTimetable: Int(clamping: count), claims: [])
         for index in stride(from: parts.startIndex, to: parts.endIndex, by: 2) {
             guard case .string(let name) = parts[index], case .string(let text) = parts[index + 1] else {
                 throw RedisError(.protocolViolation)
             }
-            claims.claimed.append(Claim(name: name, text: String(decoding: text, as: UTF8.self)))
+            page.claims.append(Claim(name: name, text: String(decoding: text, as: UTF8.self)))
         }
-        return claims
+        return page
     }
 
     /// Calls a script that returns the server's time, the number of names in the timetable, and pairs of a
     /// name and its value.
-    private func timetable(
+    private func callTimetableScript(
         _ script: String,
         _ key: [UInt8],
         _ arguments: [[UInt8]]
@@ -97,11 +101,11 @@ extension SharedHashes {
     /// Removes a claimed name and its data, unless the name's text has changed since the claim.
     ///
     /// - Returns: whether this call has removed the name.
-    public func forget(_ key: [UInt8], _ claim: Claim) throws(RedisError) -> Bool {
-        try call(Self.forgetting, key, [claim.name, Array(claim.text.utf8)]) == .integer(1)
+    public func removeClaimedName(_ key: [UInt8], _ claim: Claim) throws(RedisError) -> Bool {
+        try call(Self.removeScript, key, [claim.name, Array(claim.text.utf8)]) == .integer(1)
     }
 
-    private static let forgetting = """
+    private static let removeScript = """
         local timetable, name = KEYS[1], ARGV[1]
         if redis.call('HGET', timetable .. '+', name) ~= ARGV[2] then return 0 end
         redis.call('ZREM', timetable, name)
@@ -109,7 +113,7 @@ extension SharedHashes {
         return 1
         """
 
-    private static let listing = """
+    private static let listScript = """
         local time = redis.call('TIME')
         local now = time[1] * 1000 + math.floor(time[2] / 1000)
         local reply = {now, redis.call('ZCARD', KEYS[1])}
@@ -122,7 +126,7 @@ extension SharedHashes {
         return reply
         """
 
-    private static let claiming = """
+    private static let claimScript = """
         local timetable, known = KEYS[1], KEYS[1] .. '+'
         local time = redis.call('TIME')
         local now = time[1] * 1000 + math.floor(time[2] / 1000)

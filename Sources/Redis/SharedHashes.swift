@@ -16,7 +16,7 @@ public final class SharedHashes {
 
     /// Reads all fields in one command; empty if the hash does not exist.
     public func hash(_ key: [UInt8]) throws(RedisError) -> Hash {
-        guard let parts = try ask(key, ["HGETALL"]).elements, parts.count.isMultiple(of: 2) else {
+        guard let parts = try send(key, ["HGETALL"]).elements, parts.count.isMultiple(of: 2) else {
             throw RedisError(.protocolViolation)
         }
         var hash: Hash = []
@@ -31,7 +31,7 @@ public final class SharedHashes {
 
     /// Reads the value of a field; nil if the hash has no such field.
     public func value(_ key: [UInt8], _ field: [UInt8]) throws(RedisError) -> [UInt8]? {
-        switch try ask(key, ["HGET"], [field]) {
+        switch try send(key, ["HGET"], [field]) {
         case .string(let value): return value
         case .null: return nil
         default: throw RedisError(.protocolViolation)
@@ -40,18 +40,18 @@ public final class SharedHashes {
 
     /// Reads the values of several fields in one command; nil for each field that the hash does not have.
     public func values(_ key: [UInt8], _ fields: [[UInt8]]) throws(RedisError) -> [[UInt8]?] {
-        guard let parts = try ask(key, ["HMGET"], fields).elements, parts.count == fields.count else {
+        guard let parts = try send(key, ["HMGET"], fields).elements, parts.count == fields.count else {
             throw RedisError(.protocolViolation)
         }
         return parts.map { if case .string(let value) = $0 { value } else { nil } }
     }
 
     public func set(_ key: [UInt8], _ fields: Hash) throws(RedisError) {
-        _ = try ask(key, ["HSET"], fields.flatMap { [$0.field, $0.value] })
+        _ = try send(key, ["HSET"], fields.flatMap { [$0.field, $0.value] })
     }
 
     public func remove(_ key: [UInt8], _ fields: [[UInt8]]) throws(RedisError) {
-        if !fields.isEmpty { _ = try ask(key, ["HDEL"], fields) }
+        if !fields.isEmpty { _ = try send(key, ["HDEL"], fields) }
     }
 
     /// A condition for a call: the field has this value. If the call succeeds, it also sets the field to
@@ -70,13 +70,18 @@ public final class SharedHashes {
     ///
     /// - Returns: the number of added fields; nil, without any change, if the condition does not hold.
     public func add(_ key: [UInt8], _ fields: Hash, if condition: FieldCondition? = nil) throws(RedisError) -> Int? {
-        let head = condition.map { [$0.field, $0.value, $0.next ?? []] } ?? [[], [], []]
-        guard case .integer(let count) = try call(Self.addition, key, head + fields.flatMap { [$0.field, $0.value] })
+        let conditionArguments = condition.map { [$0.field, $0.value, $0.next ?? []] } ?? [[], [], []]
+        guard
+            case .integer(let count) = try call(
+                Self.addScript,
+                key,
+                conditionArguments + fields.flatMap { [$0.field, $0.value] }
+            )
         else { throw RedisError(.protocolViolation) }
         return count < 0 ? nil : Int(count)
     }
 
-    private static let addition = """
+    private static let addScript = """
         if ARGV[1] ~= '' and redis.call('HGET', KEYS[1], ARGV[1]) ~= ARGV[2] then return -1 end
         local added = 0
         for index = 4, #ARGV, 2 do
@@ -89,14 +94,14 @@ public final class SharedHashes {
         return added
         """
 
-    /// Sets fields of several hashes, and makes Redis delete each hash after `lifeMilliseconds`. The expiry
+    /// Sets fields of several hashes, and makes Redis delete each hash after `timeToLiveMilliseconds`. The expiry
     /// of a hash is sent together with its fields, so that no hash stays forever if the process ends before
     /// the reply.
-    public func set(_ hashes: [(key: [UInt8], fields: Hash)], lifeMilliseconds: Int64) throws(RedisError) {
-        let life = Array(String(lifeMilliseconds).utf8)
-        _ = try askAll(
-            hashes.flatMap { key, fields -> [Question] in
-                [(key, ["HSET"], fields.flatMap { [$0.field, $0.value] }), (key, ["PEXPIRE"], [life])]
+    public func set(_ hashes: [(key: [UInt8], fields: Hash)], timeToLiveMilliseconds: Int64) throws(RedisError) {
+        let timeToLive = Array(String(timeToLiveMilliseconds).utf8)
+        _ = try sendAll(
+            hashes.flatMap { key, fields -> [KeyCommand] in
+                [(key, ["HSET"], fields.flatMap { [$0.field, $0.value] }), (key, ["PEXPIRE"], [timeToLive])]
             }
         )
     }
@@ -106,31 +111,32 @@ public final class SharedHashes {
     /// - Returns: false if another process has the lease.
     public func acquireLease(_ key: [UInt8], milliseconds: Int64) throws(RedisError) -> Bool {
         let words = ["1", "NX", "PX", String(milliseconds)].map { Array($0.utf8) }
-        return try ask(key, ["SET"], words) != .null
+        return try send(key, ["SET"], words) != .null
     }
 
     /// Extends a lease that this process has: it ends `milliseconds` from now.
     public func extendLease(_ key: [UInt8], milliseconds: Int64) throws(RedisError) {
-        _ = try ask(key, ["PEXPIRE"], [Array(String(milliseconds).utf8)])
+        _ = try send(key, ["PEXPIRE"], [Array(String(milliseconds).utf8)])
     }
 
-    public func isLeased(_ key: [UInt8]) throws(RedisError) -> Bool { try ask(key, ["EXISTS"]) == .integer(1) }
+    public func isLeased(_ key: [UInt8]) throws(RedisError) -> Bool { try send(key, ["EXISTS"]) == .integer(1) }
 
-    public func releaseLease(_ key: [UInt8]) throws(RedisError) { _ = try ask(key, ["DEL"]) }
+    public func releaseLease(_ key: [UInt8]) throws(RedisError) { _ = try send(key, ["DEL"]) }
 
-    private typealias Question = (key: [UInt8], command: [String], rest: [[UInt8]])
+    private typealias KeyCommand = (key: [UInt8], command: [String], arguments: [[UInt8]])
 
-    private func ask(_ key: [UInt8], _ command: [String], _ rest: [[UInt8]] = []) throws(RedisError) -> RedisValue {
-        guard let answer = try askAll([(key, command, rest)]).first else { throw RedisError(.closed) }
+    private func send(_ key: [UInt8], _ command: [String], _ arguments: [[UInt8]] = []) throws(RedisError) -> RedisValue
+    {
+        guard let answer = try sendAll([(key, command, arguments)]).first else { throw RedisError(.closed) }
         return answer
     }
 
     /// Sends all commands at once. If any fails, throws the first error.
-    private func askAll(_ questions: [Question]) throws(RedisError) -> [RedisValue] {
-        try searchingAgainAfterErrors { () throws(RedisError) in
+    private func sendAll(_ keyCommands: [KeyCommand]) throws(RedisError) -> [RedisValue] {
+        try closingConnectionsAfterErrors { () throws(RedisError) in
             var commands: [PrimaryConnections.Command] = []
-            for (key, command, rest) in questions {
-                commands.append((try connections.location(of: key), command.map { Array($0.utf8) } + [key] + rest))
+            for (key, command, arguments) in keyCommands {
+                commands.append((try connections.location(of: key), command.map { Array($0.utf8) } + [key] + arguments))
             }
             var values: [RedisValue] = []
             for answer in connections.send(commands) { values.append(try answer.get().valueOrThrow()) }
@@ -140,11 +146,11 @@ public final class SharedHashes {
 
     /// Calls a script that has one key. Loads the script first, because the server may not have it.
     func call(_ script: String, _ key: [UInt8], _ arguments: [[UInt8]]) throws(RedisError) -> RedisValue {
-        try searchingAgainAfterErrors { () throws(RedisError) in
+        try closingConnectionsAfterErrors { () throws(RedisError) in
             let location = try connections.location(of: key)
-            let loading = ["SCRIPT", "LOAD", script].map { Array($0.utf8) }
-            guard let loaded = connections.send([(location, loading)]).first,
-                case .string(let digest) = try loaded.get().valueOrThrow()
+            let loadCommand = ["SCRIPT", "LOAD", script].map { Array($0.utf8) }
+            guard let loadReply = connections.send([(location, loadCommand)]).first,
+                case .string(let digest) = try loadReply.get().valueOrThrow()
             else { throw RedisError(.protocolViolation) }
             let words = [Array("EVALSHA".utf8), digest, Array("1".utf8), key] + arguments
             guard let answer = connections.send([(location, words)]).first else { throw RedisError(.closed) }
@@ -154,7 +160,9 @@ public final class SharedHashes {
 
     /// Runs `body`. After an error, the next call searches for the servers again, because there may be other
     /// primaries now.
-    private func searchingAgainAfterErrors<Value>(_ body: () throws(RedisError) -> Value) throws(RedisError) -> Value {
+    private func closingConnectionsAfterErrors<Value>(_ body: () throws(RedisError) -> Value) throws(RedisError)
+        -> Value
+    {
         do throws(RedisError) {
             return try body()
         } catch {

@@ -221,12 +221,12 @@ import Testing
         }
         let first = try claim()
         let second = try claim()
-        #expect(try !shared.forget(timetable, first))
+        #expect(try !shared.removeClaimedName(timetable, first))
         comparison.admit(.reportLifetimeEvent(.began(atMilliseconds: Self.start + 1, lifetimeMilliseconds: 1)), key)
-        #expect(try !shared.forget(timetable, second))
+        #expect(try !shared.removeClaimedName(timetable, second))
         let third = try claim()
-        #expect(try shared.forget(timetable, third))
-        #expect(try !shared.forget(timetable, third))
+        #expect(try shared.removeClaimedName(timetable, third))
+        #expect(try !shared.removeClaimedName(timetable, third))
         #expect(comparison.server.command("KEYS", String(decoding: timetable, as: UTF8.self) + "*") == [])
     }
 
@@ -241,7 +241,7 @@ import Testing
         let url = try RedisURL("unix://causeway:any@\(comparison.server.socketPath)")
         let shared = try SharedHashes(configuration: RedisConfiguration(url: url))
         let forgotten = try (0..<LifetimeKey.count).map(LifetimeKey.stored)
-            .filter { key in try shared.claimDue(key).contains { try shared.forget(key, $0) } }
+            .filter { key in try shared.claimDue(key).contains { try shared.removeClaimedName(key, $0) } }
         #expect(forgotten.count == 1)
     }
 
@@ -296,6 +296,6 @@ extension SharedHashes {
     /// Claims all lives that are due in a timetable.
     fileprivate func claimDue(_ key: [UInt8], lease: Int64 = 0, ageMax: Int64 = .max) throws -> [Claim] {
         let names = try dueNames(key, from: 0, limit: 9).names.map(\.name)
-        return try claim(key, names, leaseMilliseconds: lease, ageMillisecondsMax: ageMax).claimed
+        return try claim(key, names, leaseMilliseconds: lease, ageMillisecondsMax: ageMax).claims
     }
 }

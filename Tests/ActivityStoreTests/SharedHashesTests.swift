@@ -12,7 +12,7 @@ import Testing
         let fields: SharedHashes.Hash = [(Array("hp".utf8), Array("channel".utf8))]
         server.command("SET", "a", "text")
         #expect(throws: RedisError.self) {
-            try shared.set(["a", "b"].map { (Array($0.utf8), fields) }, lifeMilliseconds: 60_000)
+            try shared.set(["a", "b"].map { (Array($0.utf8), fields) }, timeToLiveMilliseconds: 60_000)
         }
         #expect(server.command("HGET", "b", "hp") == ["channel"])
         let life = try #require(server.command("PTTL", "b").first.flatMap { Int64($0) })

@@ -60,7 +60,7 @@ import Testing
     }
 
     private func redirection(_ text: String) -> Redirection? {
-        Array(text.utf8).withUnsafeBytes { Redirection(error: $0, answering: .host("here", port: 1)) }
+        Array(text.utf8).withUnsafeBytes { Redirection(error: $0, from: .host("here", port: 1)) }
     }
 
     @Test func `After ASK, the next call of the key goes to another server, once`() {

@@ -33,7 +33,7 @@ import Testing
     @Test(arguments: [1, 3, 10, Int.max])
     func `Slots are read in pieces of any size`(sliceBytes: Int) throws {
         let value = try #require(values("+OK\r\n" + slots + ":1\r\n", sliceBytes: sliceBytes).dropFirst().first ?? nil)
-        let map = try #require(SlotMap(slots: value, answering: .host("here", port: 1)))
+        let map = try #require(SlotMap(slots: value, from: .host("here", port: 1)))
         #expect(map.primaries == [.host("127.0.0.1", port: 7_000), .host("here", port: 7_001)])
         #expect(map.replicas == [.host("here", port: 7_002)])
         #expect(map.owners[..<8_192].allSatisfy { $0 == 0 } && map.owners[8_192...].allSatisfy { $0 == 1 })
@@ -49,7 +49,7 @@ import Testing
     ])
     func `A text without slots makes no map`(text: String) throws {
         let value = try #require(values(text).first ?? nil)
-        #expect(SlotMap(slots: value, answering: .host("here", port: 1)) == nil)
+        #expect(SlotMap(slots: value, from: .host("here", port: 1)) == nil)
     }
 
     @Test func `More primaries than a cluster can have make no map`() {
@@ -60,8 +60,8 @@ import Testing
                     .array([.string(Array("h".utf8)), .integer(Int64(index + 1))]),
                 ])
             }
-        #expect(SlotMap(slots: .array(ranges), answering: .host("here", port: 1)) == nil)
-        #expect(SlotMap(slots: .array(ranges.dropLast()), answering: .host("here", port: 1)) != nil)
+        #expect(SlotMap(slots: .array(ranges), from: .host("here", port: 1)) == nil)
+        #expect(SlotMap(slots: .array(ranges.dropLast()), from: .host("here", port: 1)) != nil)
     }
 
     @Test func `Values of all kinds, nested`() {

@@ -231,7 +231,7 @@ final class ChannelRegister {
                     recordKey(entry.app, entry.audience)
                         .map { (key: $0, fields: [(Self.channelField(entry.environment), entry.recordField)]) }
                 }
-            try hashes.set(records, lifeMilliseconds: Self.recordLifetimeMilliseconds)
+            try hashes.set(records, timeToLiveMilliseconds: Self.recordLifetimeMilliseconds)
         }
     }
 

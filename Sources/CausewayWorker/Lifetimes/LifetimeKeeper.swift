@@ -121,20 +121,20 @@ actor LifetimeKeeper {
         if rank == ranks[number] { ranks[number] = due.nextRank }
         log(unknownApps: due.unknownApps)
         guard !due.names.isEmpty else { return page.namesInTimetable }
-        let claims = try timetables.claim(
+        let claimPage = try timetables.claim(
             LifetimeKey.stored(number),
             due.names,
             leaseMilliseconds: Self.leaseMilliseconds,
             ageMillisecondsMax: Self.ageMillisecondsMax
         )
-        let keptCommandsByName = try readKeptCommands(for: claims.claimed, in: number)
+        let keptCommandsByName = try readKeptCommands(for: claimPage.claims, in: number)
         var commands: [LifetimeCommand] = []
         var obstacles: [(claim: SharedHashes.Claim, LifetimeCommand.Obstacle)] = []
-        for claim in claims.claimed {
+        for claim in claimPage.claims {
             let keptCommands = keptCommandsByName[claim.name] ?? (nil, nil)
             do throws(LifetimeCommand.Obstacle) {
                 commands.append(
-                    try LifetimeCommand(claim, nowMilliseconds: claims.nowMilliseconds, keptCommands: keptCommands)
+                    try LifetimeCommand(claim, nowMilliseconds: claimPage.nowMilliseconds, keptCommands: keptCommands)
                 )
             } catch {
                 obstacles.append((claim, error))
@@ -146,7 +146,7 @@ actor LifetimeKeeper {
             status.note(ended: commands.count - restarts, restarted: restarts)
         }
         for (claim, obstacle) in obstacles { try forget(claim, obstacle, in: number) }
-        return claims.namesInTimetable - obstacles.count
+        return claimPage.namesInTimetable - obstacles.count
     }
 
     /// Logs each unknown app once, all new ones in one line, because the log limits the lines of each kind.
@@ -165,7 +165,7 @@ actor LifetimeKeeper {
         _ obstacle: LifetimeCommand.Obstacle,
         in number: Int
     ) throws(RedisError) {
-        guard try timetables.forget(LifetimeKey.stored(number), claim) else { return }
+        guard try timetables.removeClaimedName(LifetimeKey.stored(number), claim) else { return }
         let subject = LifetimeKey.subject(ofActivityKey: claim.name)
         let app = String(decoding: subject?.app ?? [], as: UTF8.self)
         let activity = String(decoding: subject?.activity ?? claim.name, as: UTF8.self)

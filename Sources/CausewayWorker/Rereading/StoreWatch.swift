@@ -169,7 +169,7 @@ actor StoreWatch {
         var partitionIndex: Int
         var assignment: UInt32
         var mark: PartitionMark
-        var mode: PrimaryMarks.Writing
+        var mode: PrimaryMarks.WriteMode
     }
 
     private func collectWrites(
@@ -182,7 +182,7 @@ actor StoreWatch {
     ) {
         func write(
             _ primaries: [Int],
-            _ mode: PrimaryMarks.Writing,
+            _ mode: PrimaryMarks.WriteMode,
             _ storedBelow: (Int) -> Int64?,
             _ rereadingNumber: UInt64? = nil
         ) {
@@ -232,7 +232,7 @@ actor StoreWatch {
     private func perform(_ writes: [Write], _ markNames: [String], _ primaries: [PrimaryMarks.Primary]) -> Set<UInt32> {
         var failedAssignments: Set<UInt32> = []
         for (position, primary) in primaries.enumerated() {
-            for mode in [PrimaryMarks.Writing.writeAll, .replaceAll, .replaceFirst] {
+            for mode in [PrimaryMarks.WriteMode.writeAll, .replaceAll, .replaceFirst] {
                 let modeWrites = writes.filter { $0.primaryIndex == position && $0.mode == mode }
                 guard !modeWrites.isEmpty else { continue }
                 let writeResults = marks.write(

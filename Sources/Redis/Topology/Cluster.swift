@@ -13,7 +13,7 @@ final class Cluster {
     static let refreshJitterMilliseconds: Int64 = 250
     /// How long the connection to a server without slots stays after an ASK has named the server. While a
     /// slot moves to this server, further ASKs may name it.
-    static let askedServerMilliseconds: Int64 = 60_000
+    static let askedServerKeepMilliseconds: Int64 = 60_000
     /// The most servers with a connection: all primaries, and some servers that join or leave.
     static let nodesMax = SlotMap.primariesMax + 24
 
@@ -44,16 +44,16 @@ final class Cluster {
     /// The connection of each server, at the server's index in `nodes`. It is a separate array, because every
     /// call reads it.
     private var connections: ContiguousArray<RedisConnection?> = []
-    private var owners: ContiguousArray<UInt16>
-    private var asks = AskRedirections()
+    private var slotOwners: ContiguousArray<UInt16>
+    private var askRedirections = AskRedirections()
     private var replicas: [RedisURL.Location] = []
 
     private var isClosed = false
     private var hasMap = false
-    private var isRefreshWanted = false
+    private var isRefreshRequested = false
     private var refreshTimer = TimerIdentifier.none
     private var retirementTimer = TimerIdentifier.none
-    private var refreshedAtMilliseconds = Int64.min
+    private var lookupStartedAtMilliseconds = Int64.min
     private var pause = ReconnectPause()
 
     /// - Parameters:
@@ -71,7 +71,7 @@ final class Cluster {
         self.handler = handler
         self.makeSession = makeSession
         lookup = SlotMapLookup(loop: loop, configuration: configuration)
-        owners = ContiguousArray(repeating: SlotMap.unowned, count: KeySlot.slotCount)
+        slotOwners = ContiguousArray(repeating: SlotMap.unowned, count: KeySlot.slotCount)
     }
 
     func connect() {
@@ -101,17 +101,17 @@ final class Cluster {
     // MARK: - Keys
 
     func connection(for key: UnsafeRawBufferPointer) -> RedisConnection? {
-        let place = KeySlot(key)
-        if asks.count > 0, let node = asks.node(for: place.fingerprint) {
-            return askedConnection(node, place.fingerprint)
+        let keySlot = KeySlot(key)
+        if askRedirections.count > 0, let node = askRedirections.node(for: keySlot.fingerprint) {
+            return askedConnection(node, keySlot.fingerprint)
         }
-        let owner = Int(owners[place.slot])
+        let owner = Int(slotOwners[keySlot.slot])
         guard owner < connections.count, let connection = connections[owner], connection.isReady else {
             // The slot may have a new owner, so look up the slots again.
             requestRefresh()
             return nil
         }
-        connection.prepareCall(keyFingerprint: place.fingerprint)
+        connection.prepareCall(keyFingerprint: keySlot.fingerprint)
         return connection
     }
 
@@ -119,63 +119,64 @@ final class Cluster {
         guard let connection = connections[node], connection.isReady, connection.hasRoomForAskedCall else {
             return nil
         }
-        asks.remove(fingerprint)
+        askRedirections.remove(fingerprint)
         connection.prepareAskedCall(keyFingerprint: fingerprint)
         return connection
     }
 
     // MARK: - Servers
 
-    private func position(of connection: RedisConnection) -> Int? {
+    private func nodeIndex(of connection: RedisConnection) -> Int? {
         connections.firstIndex { $0 === connection }
     }
 
     /// Returns the index of a server. Connects to the server if it is new.
     ///
     /// - Returns: nil if there are too many servers.
-    private func position(of location: RedisURL.Location) -> Int? {
-        if let known = nodes.firstIndex(where: { $0?.location == location }) {
-            nodes[known]?.retiresAtMilliseconds = .max
-            return known
+    private func findOrAddNode(at location: RedisURL.Location) -> Int? {
+        if let knownIndex = nodes.firstIndex(where: { $0?.location == location }) {
+            nodes[knownIndex]?.retiresAtMilliseconds = .max
+            return knownIndex
         }
-        var free = nodes.firstIndex { $0 == nil }
-        if free == nil && nodes.count < Self.nodesMax {
+        var freeIndex = nodes.firstIndex { $0 == nil }
+        if freeIndex == nil && nodes.count < Self.nodesMax {
             nodes.append(nil)
             connections.append(nil)
-            free = nodes.count - 1
+            freeIndex = nodes.count - 1
         }
-        guard let free else { return nil }
-        var own = configuration
-        own.url = configuration.url.at(location)
-        own.callsPerCommandMax = 1
+        guard let freeIndex else { return nil }
+        var serverConfiguration = configuration
+        serverConfiguration.url = configuration.url.at(location)
+        serverConfiguration.callsPerCommandMax = 1
         let connection = RedisConnection(
             loop: loop,
-            configuration: own,
-            session: makeSession(own),
+            configuration: serverConfiguration,
+            session: makeSession(serverConfiguration),
             handler: handler,
             owner: self
         )
-        nodes[free] = Node(location: location, isMapped: false)
-        connections[free] = connection
+        nodes[freeIndex] = Node(location: location, isMapped: false)
+        connections[freeIndex] = connection
         connection.connect()
-        return free
+        return freeIndex
     }
 
     /// Schedules the closing of the connections to servers without slots, for a time when their last calls
     /// must have ended.
-    private func retireUnmapped() {
+    private func retireUnmappedNodes() {
         let now = loop.nowMilliseconds
-        let grace = 2 * configuration.responseDeadlineMilliseconds
+        let graceMilliseconds = 2 * configuration.responseDeadlineMilliseconds
         for index in nodes.indices {
             guard let node = nodes[index], !node.isMapped, node.retiresAtMilliseconds == .max else { continue }
             let asked = node.askedAtMilliseconds
-            let isAsked = asked != .min && now - asked < Self.askedServerMilliseconds
-            nodes[index]?.retiresAtMilliseconds = isAsked ? asked + Self.askedServerMilliseconds : now + grace
+            let isAsked = asked != .min && now - asked < Self.askedServerKeepMilliseconds
+            nodes[index]?.retiresAtMilliseconds =
+                isAsked ? asked + Self.askedServerKeepMilliseconds : now + graceMilliseconds
         }
-        armRetirement()
+        scheduleRetirement()
     }
 
-    private func armRetirement() {
+    private func scheduleRetirement() {
         let due = nodes.reduce(Int64.max) { min($0, $1?.retiresAtMilliseconds ?? .max) }
         loop.cancel(retirementTimer)
         retirementTimer = .none
@@ -187,19 +188,19 @@ final class Cluster {
         )
     }
 
-    private func retire() {
+    private func removeRetiredNodes() {
         for index in nodes.indices {
             guard let node = nodes[index], node.retiresAtMilliseconds <= loop.nowMilliseconds else { continue }
             remove(index)
         }
-        armRetirement()
+        scheduleRetirement()
     }
 
     private func remove(_ index: Int) {
         let connection = connections[index]
         nodes[index] = nil
         connections[index] = nil
-        asks.removeAll(for: index)
+        askRedirections.removeAll(for: index)
         connection?.close()
     }
 
@@ -207,29 +208,29 @@ final class Cluster {
 
     /// Requests a look-up of the slots soon. Does nothing if one is already requested.
     private func requestRefresh() {
-        guard !isRefreshWanted, !isClosed else { return }
-        isRefreshWanted = true
+        guard !isRefreshRequested, !isClosed else { return }
+        isRefreshRequested = true
         if !lookup.isRunning { scheduleRefresh() }
     }
 
     private func scheduleRefresh() {
         guard refreshTimer == .none else { return }
         var wait = Int64.random(in: 0...Self.refreshJitterMilliseconds)
-        if refreshedAtMilliseconds != .min {
-            wait += max(0, refreshedAtMilliseconds + Self.refreshSpacingMilliseconds - loop.nowMilliseconds)
+        if lookupStartedAtMilliseconds != .min {
+            wait += max(0, lookupStartedAtMilliseconds + Self.refreshSpacingMilliseconds - loop.nowMilliseconds)
         }
-        startTimer(wait)
+        startRefreshTimer(wait)
     }
 
-    private func startTimer(_ milliseconds: Int64) {
+    private func startRefreshTimer(_ milliseconds: Int64) {
         // An error handler may already have scheduled a look-up. Replace it, so that only one is scheduled.
         loop.cancel(refreshTimer)
         refreshTimer = loop.schedule(afterMilliseconds: milliseconds, handler: self, tag: Timer.refresh.rawValue)
     }
 
     private func startLookup() {
-        isRefreshWanted = false
-        refreshedAtMilliseconds = loop.nowMilliseconds
+        isRefreshRequested = false
+        lookupStartedAtMilliseconds = loop.nowMilliseconds
         lookup.find(candidates: candidates()) { [weak self] result in
             self?.handle(result)
         }
@@ -252,11 +253,11 @@ final class Cluster {
             pause.reset()
             apply(map)
             // Look up again until each slot has a server that is ready.
-            if isRefreshWanted || !isComplete { scheduleRefresh() }
+            if isRefreshRequested || !areAllSlotsServed { scheduleRefresh() }
         case .failure(let error):
             handler?.redisLost(error)
             guard !isClosed else { return }
-            startTimer(max(pause.next(), hasMap ? Self.refreshSpacingMilliseconds : 0))
+            startRefreshTimer(max(pause.next(), hasMap ? Self.refreshSpacingMilliseconds : 0))
         }
     }
 
@@ -264,32 +265,32 @@ final class Cluster {
         hasMap = true
         replicas = map.replicas
         for index in nodes.indices { nodes[index]?.isMapped = false }
-        // A primary has no position if servers that are about to leave still have too many of the indices.
-        let positions = map.primaries.map { position(of: $0) }
-        for case let position? in positions { nodes[position]?.isMapped = true }
-        for slot in owners.indices {
+        // A primary has no index if servers that are about to leave still have too many of the indices.
+        let nodeIndices = map.primaries.map { findOrAddNode(at: $0) }
+        for case let index? in nodeIndices { nodes[index]?.isMapped = true }
+        for slot in slotOwners.indices {
             let owner = map.owners[slot]
-            let position = owner == SlotMap.unowned ? nil : positions[Int(owner)]
-            owners[slot] = position.map { UInt16($0) } ?? SlotMap.unowned
+            let nodeIndex = owner == SlotMap.unowned ? nil : nodeIndices[Int(owner)]
+            slotOwners[slot] = nodeIndex.map { UInt16($0) } ?? SlotMap.unowned
         }
-        retireUnmapped()
+        retireUnmappedNodes()
     }
 
     /// Whether all slots have a server, and all servers with slots are ready.
-    private var isComplete: Bool {
-        !owners.contains(SlotMap.unowned)
+    private var areAllSlotsServed: Bool {
+        !slotOwners.contains(SlotMap.unowned)
             && nodes.indices.allSatisfy { nodes[$0]?.isMapped != true || connections[$0]?.isReady == true }
     }
 
     private func follow(_ redirection: Redirection, keyFingerprint: UInt64) {
         // If all indices are in use, only the next look-up can help.
-        guard let position = position(of: redirection.location) else { return requestRefresh() }
+        guard let index = findOrAddNode(at: redirection.location) else { return requestRefresh() }
         if redirection.isAsk {
-            nodes[position]?.askedAtMilliseconds = loop.nowMilliseconds
-            if keyFingerprint != 0 { asks.insert(keyFingerprint, node: position) }
+            nodes[index]?.askedAtMilliseconds = loop.nowMilliseconds
+            if keyFingerprint != 0 { askRedirections.insert(keyFingerprint, node: index) }
         } else {
-            nodes[position]?.isMapped = true
-            owners[redirection.slot] = UInt16(position)
+            nodes[index]?.isMapped = true
+            slotOwners[redirection.slot] = UInt16(index)
             requestRefresh()
         }
     }
@@ -301,19 +302,19 @@ extension Cluster: ConnectionOwner, TimerHandler {
     func connectionBecameReady(_ connection: RedisConnection) {}
 
     func connectionWasLost(_ connection: RedisConnection) {
-        guard let position = position(of: connection) else { return }
+        guard let index = nodeIndex(of: connection) else { return }
         // Without the ASK entries, the next calls with these keys go to the slots' owners, which say where
         // the keys are now.
-        asks.removeAll(for: position)
-        if nodes[position]?.retiresAtMilliseconds != .max {
-            remove(position)
+        askRedirections.removeAll(for: index)
+        if nodes[index]?.retiresAtMilliseconds != .max {
+            remove(index)
         } else {
             requestRefresh()
         }
     }
 
     func serverRefused(_ call: OutstandingCall, on connection: RedisConnection, error: UnsafeRawBufferPointer) {
-        if let redirection = Redirection(error: error, answering: connection.location) {
+        if let redirection = Redirection(error: error, from: connection.location) {
             follow(redirection, keyFingerprint: call.keyFingerprint)
         } else if call.kind == .call, RedisError(reply: error).concernsSlots {
             requestRefresh()
@@ -325,10 +326,10 @@ extension Cluster: ConnectionOwner, TimerHandler {
         case .refresh:
             refreshTimer = .none
             // A look-up is not needed any more if all servers have become ready since it was scheduled.
-            if isRefreshWanted || !hasMap || !isComplete { startLookup() }
+            if isRefreshRequested || !hasMap || !areAllSlotsServed { startLookup() }
         case .retirement:
             retirementTimer = .none
-            retire()
+            removeRetiredNodes()
         case nil:
             preconditionFailure("a timer that no cluster sets")
         }

@@ -18,9 +18,9 @@ final class CommandConnection {
     private var addresses: ArraySlice<SocketAddress> = []
     private var stream: Stream?
     private var reader: ValueReader?
-    private var waiting: ArraySlice<Completion> = []
+    private var waitingCompletions: ArraySlice<Completion> = []
     /// Commands that wait until the connection is up.
-    private var unsent: [[[UInt8]]] = []
+    private var unsentCommands: [[[UInt8]]] = []
     private var isConnected = false
     /// Whether the connection was closed or lost.
     private(set) var isClosed = false
@@ -67,17 +67,17 @@ final class CommandConnection {
     }
 
     func send(_ arguments: [[UInt8]], _ completion: @escaping Completion) {
-        precondition(waiting.count < Self.commandsMax, "more commands wait than the limit allows")
+        precondition(waitingCompletions.count < Self.commandsMax, "more commands wait than the limit allows")
         guard !isClosed else { return completion(.failure(RedisError(.closed))) }
-        if isConnected && waiting.isEmpty { restartDeadline(configuration.responseDeadlineMilliseconds) }
-        waiting.append(completion)
-        if isConnected { write(arguments) } else { unsent.append(arguments) }
+        if isConnected && waitingCompletions.isEmpty { restartDeadline(configuration.responseDeadlineMilliseconds) }
+        waitingCompletions.append(completion)
+        if isConnected { write(arguments) } else { unsentCommands.append(arguments) }
     }
 
     func close() {
         isClosed = true
-        waiting = []
-        unsent = []
+        waitingCompletions = []
+        unsentCommands = []
         release()
     }
 
@@ -85,11 +85,11 @@ final class CommandConnection {
         guard !isClosed else { return }
         isClosed = true
         release()
-        let failed = waiting
-        waiting = []
-        unsent = []
+        let failedCompletions = waitingCompletions
+        waitingCompletions = []
+        unsentCommands = []
         let locatedError = RedisError(error.code, "\(location): \(error.reason)")
-        for completion in failed { completion(.failure(locatedError)) }
+        for completion in failedCompletions { completion(.failure(locatedError)) }
     }
 
     private func release() {
@@ -125,7 +125,7 @@ final class CommandConnection {
         var commands: [[String]] = []
         if let credentials = url.credentials { commands.append(credentials.authentication) }
         if url.database != 0 { commands.append(["SELECT", String(url.database)]) }
-        let own: [Completion] = commands.map { command in
+        let ownCompletions: [Completion] = commands.map { command in
             write(command.map { Array($0.utf8) })
             return { [weak self] result in
                 guard case .success(.error(let text)) = result else { return }
@@ -134,9 +134,9 @@ final class CommandConnection {
                 self?.end(error.code == .unknown && command[0] == "AUTH" ? RedisError(.wrongPassword) : error)
             }
         }
-        waiting = (own + waiting)[...]
-        let commandsOfOthers = unsent
-        unsent = []
+        waitingCompletions = (ownCompletions + waitingCompletions)[...]
+        let commandsOfOthers = unsentCommands
+        unsentCommands = []
         for arguments in commandsOfOthers { write(arguments) }
     }
 
@@ -151,7 +151,7 @@ extension CommandConnection: StreamHandler, TimerHandler, TurnEndHandler {
 
     func timerFired(tag: UInt64) {
         // A connection without a waiting command has no deadline.
-        if isConnected && waiting.isEmpty { return }
+        if isConnected && waitingCompletions.isEmpty { return }
         end(RedisError(.deadline))
     }
 
@@ -175,7 +175,7 @@ extension CommandConnection: StreamHandler, TimerHandler, TurnEndHandler {
             case .violation:
                 return end(RedisError(.protocolViolation))
             case .value(let value):
-                guard let completion = waiting.popFirst() else { return end(RedisError(.protocolViolation)) }
+                guard let completion = waitingCompletions.popFirst() else { return end(RedisError(.protocolViolation)) }
                 restartDeadline(configuration.responseDeadlineMilliseconds)
                 completion(.success(value))
             }

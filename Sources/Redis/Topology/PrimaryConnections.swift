@@ -3,7 +3,7 @@ import Reactor
 /// Connections to the primaries of any topology, for code outside the lanes.
 ///
 /// Each call runs its own loop, and blocks its thread until the answers arrive, at most for a few times the
-/// configured deadline. A call also ends, without answers, when `isTooOld` returns true. By default, `isTooOld`
+/// configured deadline. A call also ends, without answers, when `isCancelled` returns true. By default, `isCancelled`
 /// returns true when the task is cancelled. Not thread-safe.
 final class PrimaryConnections {
     /// A command and the server that gets it.
@@ -15,7 +15,7 @@ final class PrimaryConnections {
     /// silent server, but not to a server that keeps sending.
     static let blockedMillisecondsMax: Int64 = 60_000
     /// How often a waiting call asks `isCancelled`.
-    private static let cancellationMilliseconds: Int64 = 50
+    private static let cancellationCheckMilliseconds: Int64 = 50
 
     private let loop: EventLoop
     private let configuration: RedisConfiguration
@@ -52,7 +52,7 @@ final class PrimaryConnections {
     }
 
     /// Forgets the primaries but keeps the connections. The next call searches for the primaries.
-    func searchAgain() {
+    func forgetPrimaries() {
         map = nil
         primary = nil
     }
@@ -63,7 +63,7 @@ final class PrimaryConnections {
     /// primary serves all of them.
     func primaries(having slots: [Int]) throws(RedisError) -> [(location: RedisURL.Location, slots: [Int])] {
         guard case .cluster = configuration.topology else { return try primaries().map { ($0, slots) } }
-        let map = try self.slots()
+        let map = try self.slotMap()
         return map.primaries.enumerated()
             .map { position, location in (location, slots.filter { map.owners[$0] == UInt16(position) }) }
     }
@@ -72,7 +72,7 @@ final class PrimaryConnections {
         switch configuration.topology {
         case .single: [configuration.url.location]
         case .sentinel(let sentinels): [try primary(by: sentinels)]
-        case .cluster: try slots().primaries
+        case .cluster: try slotMap().primaries
         }
     }
 
@@ -83,7 +83,7 @@ final class PrimaryConnections {
         case .sentinel(let sentinels):
             return try primary(by: sentinels)
         case .cluster:
-            let map = try slots()
+            let map = try slotMap()
             let owner = map.owners[key.withUnsafeBytes { KeySlot.slot(of: $0) }]
             guard owner != SlotMap.unowned else { throw RedisError(.clusterDown) }
             return map.primaries[Int(owner)]
@@ -93,17 +93,17 @@ final class PrimaryConnections {
     private func primary(by sentinels: RedisURL) throws(RedisError) -> RedisURL.Location {
         if let primary { return primary }
         let lookup = SentinelLookup(loop: loop, configuration: configuration, sentinels: sentinels)
-        let location = try found { lookup.find($0) }
+        let location = try runLookup { lookup.find($0) }
         primary = location
         return location
     }
 
-    private func slots() throws(RedisError) -> SlotMap {
+    private func slotMap() throws(RedisError) -> SlotMap {
         if let map { return map }
         let lookup = SlotMapLookup(loop: loop, configuration: configuration)
         // Ask the last known primaries first, because the configured servers may no longer exist.
         let others = configuration.url.locations.filter { !lastPrimaries.contains($0) }
-        let map = try found {
+        let map = try runLookup {
             lookup.find(candidates: lastPrimaries.shuffled().prefix(SlotMapLookup.attemptsMax / 2) + others, $0)
         }
         self.map = map
@@ -111,14 +111,14 @@ final class PrimaryConnections {
         return map
     }
 
-    private func found<Value>(
+    private func runLookup<Value>(
         _ find: (@escaping (Result<Value, RedisError>) -> Void) -> Void
     ) throws(RedisError) -> Value {
-        var found: Result<Value, RedisError>?
+        var result: Result<Value, RedisError>?
         // The loop does not run between two calls, so its clock is out of date.
         loop.refreshClock()
-        find { found = $0 }
-        return try (turnUntil { found } ?? .failure(RedisError(.deadline))).get()
+        find { result = $0 }
+        return try (turnUntil { result } ?? .failure(RedisError(.deadline))).get()
     }
 
     // MARK: - Commands
@@ -128,12 +128,12 @@ final class PrimaryConnections {
     ///
     /// - Returns: the results, in the order of the commands. A failed command is not repeated.
     func send(_ commands: [Command]) -> [Answer] {
-        zip(commands, transmit(commands)).map { followed($0.1, of: $0.0) }
+        zip(commands, transmit(commands)).map { followRedirection($0.1, of: $0.0) }
     }
 
-    private func followed(_ answer: Answer, of command: Command) -> Answer {
+    private func followRedirection(_ answer: Answer, of command: Command) -> Answer {
         guard case .success(.error(let text)) = answer,
-            let redirection = text.withUnsafeBytes({ Redirection(error: $0, answering: command.location) })
+            let redirection = text.withUnsafeBytes({ Redirection(error: $0, from: command.location) })
         else { return answer }
         if !redirection.isAsk { map = nil }
         let asking = redirection.isAsk ? [(redirection.location, [Array("ASKING".utf8)])] : []
@@ -143,7 +143,7 @@ final class PrimaryConnections {
     /// Sends commands all at once, and returns redirections to other servers as errors.
     func transmit(_ commands: [Command]) -> [Answer] {
         var results = [Answer?](repeating: nil, count: commands.count)
-        var answered = 0
+        var answerCount = 0
         loop.refreshClock()
         // The loop does not run between two calls. One turn now finds the connections that servers have
         // closed since the last call.
@@ -152,12 +152,12 @@ final class PrimaryConnections {
             connection(to: location)
                 .send(words) { [weak self] result in
                     results[index] = result
-                    answered += 1
+                    answerCount += 1
                     if case .failure = result { self?.connections[location] = nil }
                 }
         }
-        let isAnswered: Void? = turnUntil { answered == commands.count ? () : nil }
-        return results.map { $0 ?? .failure(RedisError(isAnswered == nil ? .deadline : .closed)) }
+        let allAnswers: Void? = turnUntil { answerCount == commands.count ? () : nil }
+        return results.map { $0 ?? .failure(RedisError(allAnswers == nil ? .deadline : .closed)) }
     }
 
     private func connection(to location: RedisURL.Location) -> CommandConnection {
@@ -180,7 +180,7 @@ final class PrimaryConnections {
         while true {
             if let value = value() { return value }
             if loop.nowMilliseconds >= end || isCancelled() { return nil }
-            loop.turn(waitMilliseconds: Int32(min(Self.cancellationMilliseconds, end - loop.nowMilliseconds)))
+            loop.turn(waitMilliseconds: Int32(min(Self.cancellationCheckMilliseconds, end - loop.nowMilliseconds)))
         }
     }
 }

@@ -15,7 +15,7 @@ public final class PrimaryMarks {
         let anchors: [Int]
     }
 
-    public enum Writing: Sendable {
+    public enum WriteMode: Sendable {
         /// Writes at all anchors of the primary, whether a mark exists there or not.
         case writeAll
         /// Writes at those anchors of the primary where a mark exists.
@@ -25,16 +25,16 @@ public final class PrimaryMarks {
     }
 
     /// The most marks that are read or written at once.
-    private static let batchMax = 1_024
+    private static let marksPerBatchMax = 1_024
     private static let textBytesMax = 256
 
     private let connections: PrimaryConnections
     private let group: String
     private let isCluster: Bool
-    private var readings = 0
+    private var readCount = 0
     /// After this many calls of `read`, the next one searches for the primaries again. So a change is found
     /// even if no error shows it.
-    private static let readingsPerSearch = 10
+    private static let readsPerSearch = 10
 
     /// Creates the object. The first call connects.
     ///
@@ -58,17 +58,17 @@ public final class PrimaryMarks {
     ///
     /// - Throws: if the primaries cannot be found.
     public func read(_ names: [String]) throws(RedisError) -> [Primary] {
-        readings += 1
-        if isCluster || readings.isMultiple(of: Self.readingsPerSearch) { connections.searchAgain() }
+        readCount += 1
+        if isCluster || readCount.isMultiple(of: Self.readsPerSearch) { connections.forgetPrimaries() }
         do throws(RedisError) {
             var primaries: [Primary] = []
             for (location, slots) in try connections.primaries(having: anchors.tags.map(\.slot)) {
-                let own = anchors.tags.indices.filter { slots.contains(anchors.tags[$0].slot) }
-                guard !own.isEmpty, let primary = read(names, at: location, own) else { continue }
+                let ownAnchors = anchors.tags.indices.filter { slots.contains(anchors.tags[$0].slot) }
+                guard !ownAnchors.isEmpty, let primary = read(names, at: location, ownAnchors) else { continue }
                 primaries.append(primary)
             }
             // If no primary answered, other servers may be the primaries now. The next call searches again.
-            if primaries.isEmpty { connections.searchAgain() }
+            if primaries.isEmpty { connections.forgetPrimaries() }
             return primaries
         } catch {
             connections.closeAll()
@@ -83,8 +83,8 @@ public final class PrimaryMarks {
         // only by missing marks.
         let server = ServerInformation(reply: reply)
         var texts: [String?] = []
-        for start in stride(from: 0, to: names.count, by: Self.batchMax) {
-            let batch = names[start..<min(start + Self.batchMax, names.count)]
+        for start in stride(from: 0, to: names.count, by: Self.marksPerBatchMax) {
+            let batch = names[start..<min(start + Self.marksPerBatchMax, names.count)]
             let commands = batch.map { (location, [Array("GET".utf8), key($0, at: anchors[0])]) }
             for answer in connections.transmit(commands) {
                 switch answer {
@@ -102,19 +102,19 @@ public final class PrimaryMarks {
 
     /// Writes marks to the primary.
     ///
-    /// - Returns: for each mark, whether it was written at every anchor that `writing` covers. `replaceAll`
+    /// - Returns: for each mark, whether it was written at every anchor that `mode` covers. `replaceAll`
     ///   and `replaceFirst` do not create a missing mark, because a new mark would hide that the server lost
     ///   its data between `read` and `write`.
-    public func write(_ marks: [(name: String, text: String)], to primary: Primary, _ writing: Writing) -> [Bool] {
-        let places = writing.isEverywhere ? primary.anchors[...] : primary.anchors.prefix(1)
+    public func write(_ marks: [(name: String, text: String)], to primary: Primary, _ mode: WriteMode) -> [Bool] {
+        let writtenAnchors = mode.isEverywhere ? primary.anchors[...] : primary.anchors.prefix(1)
         var isWritten = [Bool](repeating: true, count: marks.count)
-        for anchor in places {
-            for start in stride(from: 0, to: marks.count, by: Self.batchMax) {
-                let range = start..<min(start + Self.batchMax, marks.count)
+        for anchor in writtenAnchors {
+            for start in stride(from: 0, to: marks.count, by: Self.marksPerBatchMax) {
+                let range = start..<min(start + Self.marksPerBatchMax, marks.count)
                 let commands = marks[range]
                     .map { mark in
                         let words = [Array("SET".utf8), key(mark.name, at: anchor), Array(mark.text.utf8)]
-                        return (primary.location, writing.replaces ? words + [Array("XX".utf8)] : words)
+                        return (primary.location, mode.replaces ? words + [Array("XX".utf8)] : words)
                     }
                 for (position, answer) in zip(range, connections.transmit(commands)) where !Self.isDone(answer) {
                     isWritten[position] = false
@@ -131,7 +131,7 @@ public final class PrimaryMarks {
     private static func words(_ words: String...) -> [[UInt8]] { words.map { Array($0.utf8) } }
 }
 
-extension PrimaryMarks.Writing {
+extension PrimaryMarks.WriteMode {
     fileprivate var isEverywhere: Bool { self != .replaceFirst }
     fileprivate var replaces: Bool { self != .writeAll }
 }

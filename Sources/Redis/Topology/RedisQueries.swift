@@ -10,7 +10,7 @@ public final class RedisQueries {
     /// connection was lost.
     static let attemptsMax = 5
     /// The most commands that are sent before their replies are read.
-    static let pipelineMax = 512
+    static let pipelinedCommandsMax = 512
     /// The COUNT of each SCAN: about how many keys the server checks in one step.
     static let scanCount = 1_000
     /// The maximum number of SCAN steps on one server.
@@ -44,9 +44,9 @@ public final class RedisQueries {
     public func hashes(_ keys: [[UInt8]]) throws(RedisError) -> [Hash] {
         var hashes: [Hash] = []
         hashes.reserveCapacity(keys.count)
-        for start in stride(from: 0, to: keys.count, by: Self.pipelineMax) {
-            let batch = Array(keys[start..<min(start + Self.pipelineMax, keys.count)])
-            for reply in try ask(batch.map { (key: $0, command: [Array("HGETALL".utf8), $0]) }) {
+        for start in stride(from: 0, to: keys.count, by: Self.pipelinedCommandsMax) {
+            let batch = Array(keys[start..<min(start + Self.pipelinedCommandsMax, keys.count)])
+            for reply in try send(batch.map { (key: $0, command: [Array("HGETALL".utf8), $0]) }) {
                 hashes.append(try Self.hash(reply))
             }
         }
@@ -58,9 +58,9 @@ public final class RedisQueries {
     public func values(_ keys: [[UInt8]]) throws(RedisError) -> [[UInt8]] {
         var values: [[UInt8]] = []
         values.reserveCapacity(keys.count)
-        for start in stride(from: 0, to: keys.count, by: Self.pipelineMax) {
-            let batch = Array(keys[start..<min(start + Self.pipelineMax, keys.count)])
-            for reply in try ask(batch.map { (key: $0, command: [Array("GET".utf8), $0]) }) {
+        for start in stride(from: 0, to: keys.count, by: Self.pipelinedCommandsMax) {
+            let batch = Array(keys[start..<min(start + Self.pipelinedCommandsMax, keys.count)])
+            for reply in try send(batch.map { (key: $0, command: [Array("GET".utf8), $0]) }) {
                 switch try reply.valueOrThrow() {
                 case .string(let value): values.append(value)
                 case .null: values.append([])
@@ -73,7 +73,7 @@ public final class RedisQueries {
 
     /// Reads the score of a member of a sorted set; nil if the set has no such member or does not exist.
     public func score(of member: [UInt8], in key: [UInt8]) throws(RedisError) -> Double? {
-        let reply = try ask([(key: key, command: [Array("ZSCORE".utf8), key, member])])[0].valueOrThrow()
+        let reply = try send([(key: key, command: [Array("ZSCORE".utf8), key, member])])[0].valueOrThrow()
         if case .null = reply { return nil }
         guard let score = reply.text.flatMap({ Double($0) }), score.isFinite else {
             throw RedisError(.protocolViolation)
@@ -120,7 +120,7 @@ public final class RedisQueries {
     ///
     /// - Parameter key: the server of this key is asked; nil for any primary.
     public func serverTimeMilliseconds(for key: [UInt8]? = nil) throws(RedisError) -> Int64 {
-        let reply = try ask([(key: key ?? [], command: [Array("TIME".utf8)])])[0].valueOrThrow()
+        let reply = try send([(key: key ?? [], command: [Array("TIME".utf8)])])[0].valueOrThrow()
         guard let parts = reply.elements, parts.count == 2, let seconds = parts[0].text.flatMap({ Int64($0) }),
             let microseconds = parts[1].text.flatMap({ Int64($0) }), (0...9_999_999_999).contains(seconds)
         else { throw RedisError(.protocolViolation) }
@@ -145,33 +145,33 @@ public final class RedisQueries {
 
     /// Sends one command for each key, all at once, to the servers of the keys. Repeats failed commands after
     /// a new search for the servers.
-    private func ask(_ questions: [(key: [UInt8], command: [[UInt8]])]) throws(RedisError) -> [RedisValue] {
-        var replies = [RedisValue](repeating: .null, count: questions.count)
-        var open = Array(questions.indices)
+    private func send(_ keyCommands: [(key: [UInt8], command: [[UInt8]])]) throws(RedisError) -> [RedisValue] {
+        var replies = [RedisValue](repeating: .null, count: keyCommands.count)
+        var unansweredIndices = Array(keyCommands.indices)
         var failure = RedisError(.clusterDown)
         for _ in 0..<Self.attemptsMax {
             var commands: [PrimaryConnections.Command] = []
-            for index in open {
-                let location = try connections.location(of: questions[index].key)
-                commands.append((location, questions[index].command))
+            for index in unansweredIndices {
+                let location = try connections.location(of: keyCommands[index].key)
+                commands.append((location, keyCommands[index].command))
             }
-            var left: [Int] = []
-            for (index, result) in zip(open, connections.send(commands)) {
+            var failedIndices: [Int] = []
+            for (index, result) in zip(unansweredIndices, connections.send(commands)) {
                 switch result {
                 case .success(.error(let text)):
                     failure = text.withUnsafeBytes { RedisError(reply: $0) }
                     guard failure.isRetriable else { throw failure }
-                    left.append(index)
+                    failedIndices.append(index)
                 case .success(let value):
                     replies[index] = value
                 case .failure(let error):
                     failure = error
-                    left.append(index)
+                    failedIndices.append(index)
                 }
             }
-            if left.isEmpty { return replies }
+            if failedIndices.isEmpty { return replies }
             if isCancelled() { throw failure }
-            open = left
+            unansweredIndices = failedIndices
             connections.closeAll()
         }
         throw failure

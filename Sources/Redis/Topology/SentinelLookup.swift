@@ -13,7 +13,7 @@ final class SentinelLookup {
     private let sentinels: RedisURL
     private let primaryName: String
     /// The index of the Sentinel that is asked next.
-    private var position = 0
+    private var sentinelIndex = 0
     private var sentinelsLeft = 0
     private var connection: CommandConnection?
     private var completion: Completion?
@@ -42,7 +42,7 @@ final class SentinelLookup {
 
     private func askSentinel() {
         sentinelsLeft -= 1
-        let url = sentinels.at(sentinels.locations[position])
+        let url = sentinels.at(sentinels.locations[sentinelIndex])
         ask(url, ["SENTINEL", "get-master-addr-by-name", primaryName]) { lookup, reply in
             lookup.takeAddress(reply, from: url.location)
         }
@@ -79,7 +79,7 @@ final class SentinelLookup {
     }
 
     private func askNextSentinel(after error: RedisError) {
-        position = (position + 1) % sentinels.locations.count
+        sentinelIndex = (sentinelIndex + 1) % sentinels.locations.count
         if sentinelsLeft > 0 { askSentinel() } else { finish(.failure(error)) }
     }
 

@@ -17,15 +17,15 @@ struct SlotAnchors {
 
     /// The tags for a cluster. The first access calculates them from some thousand checksums.
     static let ofCluster: SlotAnchors = {
-        var found: [Int: (tag: String, slot: Int)] = [:]
+        var tagsByBlock: [Int: (tag: String, slot: Int)] = [:]
         var number = 0
-        while found.count < count {
+        while tagsByBlock.count < count {
             let tag = "causeway/mark/\(number)"
             let slot = Array(tag.utf8).withUnsafeBytes { KeySlot.slot(of: $0) }
-            if found[slot / slotsPerAnchor] == nil { found[slot / slotsPerAnchor] = (tag, slot) }
+            if tagsByBlock[slot / slotsPerAnchor] == nil { tagsByBlock[slot / slotsPerAnchor] = (tag, slot) }
             number += 1
         }
-        return SlotAnchors(tags: found.sorted { $0.key < $1.key }.map(\.value))
+        return SlotAnchors(tags: tagsByBlock.sorted { $0.key < $1.key }.map(\.value))
     }()
 
     private init(tags: [(tag: String, slot: Int)]) { self.tags = tags }

@@ -16,11 +16,11 @@ struct SlotMap: Equatable {
     /// its replicas. Only the host and the port of a server are used. Returns nil if the reply has another
     /// form.
     ///
-    /// - Parameter answering: the server that sent the reply. A server that is listed without a host, or with
+    /// - Parameter answeringServer: the server that sent the reply. A server that is listed without a host, or with
     ///   `?`, has the host of this server.
-    init?(slots reply: RedisValue, answering: RedisURL.Location) {
+    init?(slots reply: RedisValue, from answeringServer: RedisURL.Location) {
         guard let ranges = reply.elements else { return nil }
-        var positions: [RedisURL.Location: UInt16] = [:]
+        var primaryIndices: [RedisURL.Location: UInt16] = [:]
         // Each slot may appear only once. So the loop never takes more steps than there are slots, whatever
         // the reply contains.
         var slotsLeft = Int64(KeySlot.slotCount)
@@ -28,27 +28,27 @@ struct SlotMap: Equatable {
             guard let parts = range.elements, parts.count >= 3,
                 let first = parts[0].integer, let last = parts[1].integer,
                 first >= 0, first <= last, last < Int64(KeySlot.slotCount), last - first < slotsLeft,
-                let primary = Self.location(parts[2], answering)
+                let primary = Self.location(parts[2], answeringServer)
             else { return nil }
             slotsLeft -= last - first + 1
-            let position = positions[primary] ?? UInt16(clamping: primaries.count)
-            if positions.updateValue(position, forKey: primary) == nil {
+            let primaryIndex = primaryIndices[primary] ?? UInt16(clamping: primaries.count)
+            if primaryIndices.updateValue(primaryIndex, forKey: primary) == nil {
                 guard primaries.count < Self.primariesMax else { return nil }
                 primaries.append(primary)
             }
-            for slot in Int(first)...Int(last) { owners[slot] = position }
-            for replica in parts[3...].compactMap({ Self.location($0, answering) })
+            for slot in Int(first)...Int(last) { owners[slot] = primaryIndex }
+            for replica in parts[3...].compactMap({ Self.location($0, answeringServer) })
             where replicas.count < Self.primariesMax && !replicas.contains(replica) {
                 replicas.append(replica)
             }
         }
     }
 
-    private static func location(_ server: RedisValue, _ answering: RedisURL.Location) -> RedisURL.Location? {
+    private static func location(_ server: RedisValue, _ answeringServer: RedisURL.Location) -> RedisURL.Location? {
         guard let parts = server.elements, parts.count >= 2, let port = parts[1].integer.flatMap(UInt64.init(exactly:))
         else { return nil }
-        if parts[0] == .null { return RedisURL.Location(announced: "", port: port, by: answering) }
-        return parts[0].text.flatMap { RedisURL.Location(announced: $0, port: port, by: answering) }
+        if parts[0] == .null { return RedisURL.Location(announced: "", port: port, by: answeringServer) }
+        return parts[0].text.flatMap { RedisURL.Location(announced: $0, port: port, by: answeringServer) }
     }
 }
 
@@ -110,7 +110,7 @@ final class SlotMapLookup {
             let error = text.withUnsafeBytes { RedisError(reply: $0) }
             askNext(after: RedisError(error.code, "\(candidate): \(error.reason)"))
         case .success(let value):
-            guard let map = SlotMap(slots: value, answering: candidate) else {
+            guard let map = SlotMap(slots: value, from: candidate) else {
                 return askNext(after: RedisError(.protocolViolation, "\(candidate): invalid reply to CLUSTER SLOTS"))
             }
             // A server that has just joined the cluster, or was removed from it, knows no slots.
