@@ -54,7 +54,7 @@ package final class BrokerContact: ClientLogHandler, @unchecked Sendable {
         if !error.areAllBrokersDown { lastReason = Self.cause(in: error.reason) }
     }
 
-    package func clientStatistics(json: UnsafeRawBufferPointer) {}
+    package func clientReportedStatistics(json: UnsafeRawBufferPointer) {}
 
     /// Extracts the cause from a text such as `h:1/bootstrap: Connect to ipv4#192.0.2.1:1 failed: Connection
     /// refused (after 0ms in state CONNECT)`.

@@ -22,8 +22,12 @@ extension ConfigurationWarning {
     private static let heartbeatsPerSessionMin = 3
 
     private static func sessionWarnings(_ kafka: WorkerConfiguration.Kafka) -> [ConfigurationWarning] {
-        let session = number("session.timeout.ms", of: kafka, default: KafkaProperties.sessionMilliseconds)
-        let heartbeat = number("heartbeat.interval.ms", of: kafka, default: KafkaProperties.heartbeatMilliseconds)
+        let session = number("session.timeout.ms", of: kafka, default: KafkaProperties.sessionTimeoutMilliseconds)
+        let heartbeat = number(
+            "heartbeat.interval.ms",
+            of: kafka,
+            default: KafkaProperties.heartbeatIntervalMilliseconds
+        )
         var warnings: [ConfigurationWarning] = []
         if session.value < brokerSessionsMilliseconds.lowerBound {
             warnings.append(

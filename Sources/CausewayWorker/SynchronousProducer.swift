@@ -83,7 +83,7 @@ final class SynchronousProducer {
         let contact = BrokerContact(of: topicName, properties: properties)
         let producer = try Producer(properties: properties, logHandler: contact)
         do throws(KafkaError) {
-            let topic = try producer.topic(topicName)
+            let topic = try producer.makeTopic(topicName)
             openClient = (producer, topic)
             self.contact = contact
             return (producer, topic)

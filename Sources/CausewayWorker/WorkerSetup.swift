@@ -159,12 +159,12 @@ struct WorkerSetup: @unchecked Sendable {
             apnsAuthorities: configuration.apns.caFile.map { "\($0) (apns.caFile)" } ?? "the system's (no apns.caFile)",
             producer: producer,
             topics: .init(
-                results: try producer.topic(configuration.kafka.topics.results),
-                invalidations: try producer.topic(configuration.kafka.topics.invalidations),
-                deadLetters: try producer.topic(configuration.kafka.topics.deadLetters),
-                deferred: try producer.topic(configuration.kafka.topics.deferred),
-                fanout: try producer.topic(configuration.kafka.topics.fanout),
-                commands: try producer.topic(configuration.kafka.topics.commands)
+                results: try producer.makeTopic(configuration.kafka.topics.results),
+                invalidations: try producer.makeTopic(configuration.kafka.topics.invalidations),
+                deadLetters: try producer.makeTopic(configuration.kafka.topics.deadLetters),
+                deferred: try producer.makeTopic(configuration.kafka.topics.deferred),
+                fanout: try producer.makeTopic(configuration.kafka.topics.fanout),
+                commands: try producer.makeTopic(configuration.kafka.topics.commands)
             ),
             applications: configuration.apps.map { Array($0.bundleId.utf8) },
             registry: registry,

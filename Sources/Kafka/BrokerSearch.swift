@@ -19,10 +19,10 @@ func awaitBroker(_ client: OpaquePointer, timeoutMilliseconds: Int32, _ whileWai
     var attemptMilliseconds: Int32 = 500
     while !hasReachedBroker(client) {
         if deadline.hasPassed { return false }
-        var answer: UnsafePointer<rd_kafka_metadata>?
-        let wait = deadline.wait(atMostMilliseconds: attemptMilliseconds)
-        let code = rd_kafka_metadata(client, 0, nil, &answer, wait)
-        if let answer { rd_kafka_metadata_destroy(answer) }
+        var metadata: UnsafePointer<rd_kafka_metadata>?
+        let wait = deadline.remainingMilliseconds(atMost: attemptMilliseconds)
+        let code = rd_kafka_metadata(client, 0, nil, &metadata, wait)
+        if let metadata { rd_kafka_metadata_destroy(metadata) }
         if code == RD_KAFKA_RESP_ERR_NO_ERROR { return true }
         rd_kafka_poll(client, 0)
         whileWaiting()

@@ -13,7 +13,7 @@ public protocol ClientLogHandler: AnyObject {
     func clientFailed(_ error: KafkaError)
     /// Reports librdkafka's statistics as JSON. Called every `statistics.interval.ms`; never if that property
     /// is not set.
-    func clientStatistics(json: UnsafeRawBufferPointer)
+    func clientReportedStatistics(json: UnsafeRawBufferPointer)
 }
 
 /// The context that librdkafka passes to all callbacks of a client. It must outlive the client: its owner
@@ -38,7 +38,7 @@ final class ClientCallbacks {
 
     /// Passes an event to the log handler. librdkafka calls no callbacks for a queue that is polled for
     /// events.
-    func pass(_ event: OpaquePointer) {
+    func deliver(_ event: OpaquePointer) {
         guard let logHandler else { return }
         switch rd_kafka_event_type(event) {
         case RD_KAFKA_EVENT_LOG:
@@ -55,7 +55,7 @@ final class ClientCallbacks {
             error.isFatal = rd_kafka_event_error_is_fatal(event) != 0
             logHandler.clientFailed(error)
         case RD_KAFKA_EVENT_STATS:
-            logHandler.clientStatistics(json: bytes(of: rd_kafka_event_stats(event)))
+            logHandler.clientReportedStatistics(json: bytes(of: rd_kafka_event_stats(event)))
         default:
             break
         }
@@ -104,7 +104,7 @@ private func statisticsCallback(
     _ count: Int,
     _ opaque: UnsafeMutableRawPointer?
 ) -> Int32 {
-    callbacks(of: client)?.logHandler?.clientStatistics(json: UnsafeRawBufferPointer(start: json, count: count))
+    callbacks(of: client)?.logHandler?.clientReportedStatistics(json: UnsafeRawBufferPointer(start: json, count: count))
     return 0
 }
 

@@ -14,29 +14,29 @@ struct ClientConfiguration: ~Copyable {
     }
 
     /// Applies three groups of properties in this order: `defaults`, those of `defaultsWhereKnown` that
-    /// librdkafka knows, `overrides`. Then checks that the values keep the `promises`. Throws the first
+    /// librdkafka knows, `overrides`. Then checks that the values keep the `rules`. Throws the first
     /// fault.
     borrowing func apply(
         defaults: [KafkaProperties.Property],
         defaultsWhereKnown: [KafkaProperties.Property] = [],
         overrides: [KafkaProperties.Property],
-        promises: [KafkaProperties.PropertyRule]
+        rules: [KafkaProperties.PropertyRule]
     ) throws(KafkaError) {
         let faults = faults(
             defaults: defaults,
             defaultsWhereKnown: defaultsWhereKnown,
             overrides: overrides,
-            promises: promises
+            rules: rules
         )
         if let fault = faults.first { throw KafkaError.property(fault.name, fault.reason) }
     }
 
-    /// Applies the properties and checks the promises as `apply` does, and returns all faults.
+    /// Applies the properties and checks the rules as `apply` does, and returns all faults.
     borrowing func faults(
         defaults: [KafkaProperties.Property],
         defaultsWhereKnown: [KafkaProperties.Property],
         overrides: [KafkaProperties.Property],
-        promises: [KafkaProperties.PropertyRule]
+        rules: [KafkaProperties.PropertyRule]
     ) -> [KafkaPropertyFault] {
         var faults: [KafkaPropertyFault] = []
         for property in defaults + defaultsWhereKnown.filter({ hasProperty($0.name) }) + overrides {
@@ -44,8 +44,8 @@ struct ClientConfiguration: ~Copyable {
                 faults.append(KafkaPropertyFault(name: property.name, reason: reason))
             }
         }
-        for promise in promises where !promise.isSatisfied(value(of: promise.name) ?? "") {
-            faults.append(KafkaPropertyFault(name: promise.name, reason: promise.reason))
+        for rule in rules where !rule.isSatisfied(value(of: rule.name) ?? "") {
+            faults.append(KafkaPropertyFault(name: rule.name, reason: rule.reason))
         }
         return faults
     }
@@ -85,7 +85,7 @@ struct ClientConfiguration: ~Copyable {
     consuming func makeClient(_ type: rd_kafka_type_t) throws(KafkaError) -> OpaquePointer {
         var text = ErrorText()
         guard let client = rd_kafka_new(type, handle, &text.bytes, ErrorText.capacity) else {
-            let error = refusal(text.string, rd_kafka_last_error())
+            let error = creationError(text.string, rd_kafka_last_error())
             _ = consume self
             throw error
         }
@@ -96,7 +96,7 @@ struct ClientConfiguration: ~Copyable {
     /// Returns the error for a client that librdkafka did not make. The text of librdkafka may begin with the
     /// property, for example `ssl.ca.location failed: error:05800088:x509 certificate routines::no
     /// certificate…`.
-    private borrowing func refusal(_ text: String, _ code: rd_kafka_resp_err_t) -> KafkaError {
+    private borrowing func creationError(_ text: String, _ code: rd_kafka_resp_err_t) -> KafkaError {
         guard let end = text.firstRange(of: " failed: "), let value = value(of: String(text[..<end.lowerBound])),
             let cause = text[end.upperBound...].split(separator: ":", omittingEmptySubsequences: true).last
         else { return KafkaError(code, "cannot start the client: \(text)") }

@@ -17,8 +17,8 @@ public enum CloseOutcome: Sendable {
 /// therefore runs on a thread of its own. This thread closes its end of a pipe when it is done.
 func destroy(_ client: OpaquePointer, until deadline: Deadline) -> CloseOutcome {
     var ends: (reading: Int32, writing: Int32) = (-1, -1)
-    let piped = withUnsafeMutableBytes(of: &ends) { pipe($0.assumingMemoryBound(to: Int32.self).baseAddress) }
-    guard piped == 0 else { return .unfinished }
+    let pipeResult = withUnsafeMutableBytes(of: &ends) { pipe($0.assumingMemoryBound(to: Int32.self).baseAddress) }
+    guard pipeResult == 0 else { return .unfinished }
     defer { close(ends.reading) }
     let context = UnsafeMutablePointer<DestructionContext>.allocate(capacity: 1)
     context.initialize(to: DestructionContext(client: client, descriptor: ends.writing))
@@ -30,8 +30,8 @@ func destroy(_ client: OpaquePointer, until deadline: Deadline) -> CloseOutcome 
     }
     pthread_detach(thread)
     repeat {
-        var ending = pollfd(fd: ends.reading, events: Int16(POLLIN), revents: 0)
-        if poll(&ending, 1, deadline.wait(atMostMilliseconds: .max)) > 0 { return .closed }
+        var readable = pollfd(fd: ends.reading, events: Int16(POLLIN), revents: 0)
+        if poll(&readable, 1, deadline.remainingMilliseconds(atMost: .max)) > 0 { return .closed }
     } while !deadline.hasPassed
     return .unfinished
 }

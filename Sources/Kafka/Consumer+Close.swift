@@ -4,7 +4,7 @@ extension Consumer {
     /// The longest single wait inside `close`, after which the deadline is checked again.
     private static let waitMilliseconds: Int32 = 100
 
-    /// Closes the consumer: gives the partitions back through `revoked`, commits, leaves the group and frees
+    /// Closes the consumer: gives the partitions back through `partitionsRevoked`, commits, leaves the group and frees
     /// the client. Afterwards no other call is allowed.
     ///
     /// Every `Message` must be released first: the client cannot be freed while one exists.
@@ -35,12 +35,12 @@ extension Consumer {
         while !hasHadAssignment {
             // After a fatal error there is no assignment.
             if deadline.hasPassed || fatalError != nil { return false }
-            _ = poll(waitMilliseconds: deadline.wait(atMostMilliseconds: Self.waitMilliseconds))
+            _ = poll(waitMilliseconds: deadline.remainingMilliseconds(atMost: Self.waitMilliseconds))
         }
         return true
     }
 
-    /// Leaves the group. librdkafka leaves it in the background and calls `revoked` when this thread polls
+    /// Leaves the group. librdkafka leaves it in the background and calls `partitionsRevoked` when this thread polls
     /// the queue.
     private func leaveGroup(until deadline: Deadline) -> Bool {
         if let error = rd_kafka_consumer_close_queue(handle, queue) {
@@ -49,7 +49,7 @@ extension Consumer {
         }
         while rd_kafka_consumer_closed(handle) == 0 {
             if deadline.hasPassed { return false }
-            _ = poll(waitMilliseconds: deadline.wait(atMostMilliseconds: Self.waitMilliseconds))
+            _ = poll(waitMilliseconds: deadline.remainingMilliseconds(atMost: Self.waitMilliseconds))
         }
         return true
     }

@@ -33,12 +33,13 @@ extension Consumer {
     /// already paused are skipped.
     public func pause(_ partitions: [TopicPartition]) {
         precondition(isOpen)
-        let wanted = Set(partitions).intersection(assignment).subtracting(paused)
-        guard !wanted.isEmpty else { return }
-        let list = PartitionList(wanted, of: topics)
+        let changedPartitions = Set(partitions).intersection(assignment).subtracting(pausedPartitions)
+        guard !changedPartitions.isEmpty else { return }
+        let list = PartitionList(changedPartitions, of: topics)
         list.withPointer { _ = rd_kafka_pause_partitions(handle, $0) }
-        for (isPaused, partition) in zip(list.map { $0.err == RD_KAFKA_RESP_ERR_NO_ERROR }, wanted) where isPaused {
-            paused.insert(partition)
+        for (isPaused, partition) in zip(list.map { $0.err == RD_KAFKA_RESP_ERR_NO_ERROR }, changedPartitions)
+        where isPaused {
+            pausedPartitions.insert(partition)
         }
     }
 
@@ -57,11 +58,11 @@ extension Consumer {
     /// Partitions that are not paused are skipped.
     public func resume(_ partitions: [TopicPartition]) {
         precondition(isOpen)
-        let wanted = Set(partitions).intersection(paused)
-        guard !wanted.isEmpty else { return }
-        PartitionList(wanted, of: topics).withPointer { _ = rd_kafka_resume_partitions(handle, $0) }
-        paused.subtract(wanted)
-        wakeFetching(wanted)
+        let changedPartitions = Set(partitions).intersection(pausedPartitions)
+        guard !changedPartitions.isEmpty else { return }
+        PartitionList(changedPartitions, of: topics).withPointer { _ = rd_kafka_resume_partitions(handle, $0) }
+        pausedPartitions.subtract(changedPartitions)
+        wakeFetching(changedPartitions)
     }
 
     /// Wakes the broker threads after a resume. librdkafka 2.0.2 does not wake them, so an idle thread would
@@ -85,15 +86,15 @@ extension Consumer {
         let list = PartitionList(partitions, of: topics)
         list.withPointer { pointer in
             _ = rd_kafka_position(handle, pointer)
-            for (place, partition) in partitions.enumerated() {
-                if let offset = rewoundOffsets[partition] { pointer.pointee.elems[place].offset = offset }
+            for (index, partition) in partitions.enumerated() {
+                if let offset = rewoundOffsets[partition] { pointer.pointee.elems[index].offset = offset }
             }
         }
         return list
     }
 
     /// Continues reading at another position. Records that were fetched before are dropped. Waits until the
-    /// seek is done, at most `requestLimitMilliseconds`.
+    /// seek is done, at most `requestTimeoutMilliseconds`.
     ///
     /// Also restarts a partition that stopped after an error. The eager protocol allows this only by a new
     /// assignment of all partitions. The other partitions then continue at their positions, and their records
@@ -109,7 +110,7 @@ extension Consumer {
     private func performSeek(_ partition: TopicPartition, to position: SeekPosition) -> KafkaError? {
         let list = PartitionList(capacity: 1)
         list.add(topics.name(of: partition.topic), partition.partition, offset: position.rawOffset)
-        let error = list.withPointer { rd_kafka_seek_partitions(handle, $0, Self.requestLimitMilliseconds) }
+        let error = list.withPointer { rd_kafka_seek_partitions(handle, $0, Self.requestTimeoutMilliseconds) }
         if let error { return KafkaError(consuming: error) }
         let code = list.withPointer { $0.pointee.elems.pointee.err }
         switch code {
@@ -135,14 +136,14 @@ extension Consumer {
         // coordinator for the committed offset.
         let others = positions(of: assignment.subtracting([partition]))
         others.add(topics.name(of: partition.topic), partition.partition, offset: position.rawOffset)
-        let wasPaused = paused
-        if !wasPaused.isEmpty {
-            PartitionList(wasPaused, of: topics).withPointer { _ = rd_kafka_resume_partitions(handle, $0) }
-            paused = []
+        let pausedBefore = pausedPartitions
+        if !pausedBefore.isEmpty {
+            PartitionList(pausedBefore, of: topics).withPointer { _ = rd_kafka_resume_partitions(handle, $0) }
+            pausedPartitions = []
         }
-        let assigned = others.withPointer { rd_kafka_assign(handle, $0) }
-        pause(Array(wasPaused))
-        return assigned == RD_KAFKA_RESP_ERR_NO_ERROR ? nil : KafkaError(assigned, partition: partition)
+        let assignCode = others.withPointer { rd_kafka_assign(handle, $0) }
+        pause(Array(pausedBefore))
+        return assignCode == RD_KAFKA_RESP_ERR_NO_ERROR ? nil : KafkaError(assignCode, partition: partition)
     }
 
     /// Returns the range of offsets that the last fetch reported, without asking a broker. The lag is `high`
@@ -187,11 +188,11 @@ extension Consumer {
     /// exist or this client may not see it.
     public func partitionCount(of topic: TopicIdentifier, timeoutMilliseconds: Int32) throws(KafkaError) -> Int {
         precondition(isOpen)
-        var answer: UnsafePointer<rd_kafka_metadata>?
-        let code = rd_kafka_metadata(handle, 0, topics.handle(of: topic), &answer, timeoutMilliseconds)
-        guard code == RD_KAFKA_RESP_ERR_NO_ERROR, let answer else { throw KafkaError(code) }
-        defer { rd_kafka_metadata_destroy(answer) }
-        return UnsafeBufferPointer(start: answer.pointee.topics, count: Int(answer.pointee.topic_cnt))
+        var metadata: UnsafePointer<rd_kafka_metadata>?
+        let code = rd_kafka_metadata(handle, 0, topics.handle(of: topic), &metadata, timeoutMilliseconds)
+        guard code == RD_KAFKA_RESP_ERR_NO_ERROR, let metadata else { throw KafkaError(code) }
+        defer { rd_kafka_metadata_destroy(metadata) }
+        return UnsafeBufferPointer(start: metadata.pointee.topics, count: Int(metadata.pointee.topic_cnt))
             .reduce(0) { $0 + ($1.err == RD_KAFKA_RESP_ERR_NO_ERROR ? Int($1.partition_cnt) : 0) }
     }
 
@@ -210,7 +211,7 @@ extension Consumer {
             // `rd_kafka_offsets_for_times` takes a negative time as an end of the log, so 0 replaces it.
             list.add(topics.name(of: partition.topic), partition.partition, offset: max(0, sinceMilliseconds))
         }
-        let code = list.withPointer { rd_kafka_offsets_for_times(handle, $0, Self.requestLimitMilliseconds) }
+        let code = list.withPointer { rd_kafka_offsets_for_times(handle, $0, Self.requestTimeoutMilliseconds) }
         guard code == RD_KAFKA_RESP_ERR_NO_ERROR else { throw KafkaError(code) }
         var offsets: [TopicPartition: Int64] = [:]
         for (partition, element) in zip(partitions, list.map { ($0.err, $0.offset) }) {
@@ -224,9 +225,9 @@ extension Consumer {
     ///
     /// - Returns: for each partition its offset; nil if nothing is committed. A failure if the coordinator
     ///   refused this partition, so that its offset is not known.
-    public func committed(
-        _ partitions: [TopicPartition],
-        timeoutMilliseconds: Int32 = Consumer.requestLimitMilliseconds
+    public func fetchCommittedOffsets(
+        of partitions: [TopicPartition],
+        timeoutMilliseconds: Int32 = Consumer.requestTimeoutMilliseconds
     ) throws(KafkaError) -> [Result<Int64?, KafkaError>] {
         precondition(isOpen)
         let list = PartitionList(partitions, of: topics)

@@ -41,16 +41,16 @@ extension Consumer {
         isCooperative: Bool
     ) {
         hasHadAssignment = true
-        let added = subscribed(partitions)
-        assignment.formUnion(added)
+        let addedPartitions = subscribedPartitions(in: partitions)
+        assignment.formUnion(addedPartitions)
         if let partitions, partitions.pointee.cnt > 0 {
             loadStartPositions(partitions, isCooperative: isCooperative)
         }
-        handler?.assigned(added)
+        handler?.partitionsAssigned(addedPartitions)
         if isCooperative {
-            note(rd_kafka_incremental_assign(handle, partitions))
+            deferError(rd_kafka_incremental_assign(handle, partitions))
         } else {
-            note(rd_kafka_assign(handle, partitions))
+            deferError(rd_kafka_assign(handle, partitions))
         }
     }
 
@@ -67,14 +67,15 @@ extension Consumer {
         _ partitions: UnsafeMutablePointer<rd_kafka_topic_partition_list_t>,
         isCooperative: Bool
     ) {
-        guard let committed = rd_kafka_topic_partition_list_copy(partitions) else { return }
-        defer { rd_kafka_topic_partition_list_destroy(committed) }
-        let limit =
-            closingDeadline?.wait(atMostMilliseconds: Self.requestLimitMilliseconds) ?? Self.requestLimitMilliseconds
-        let code = rd_kafka_committed(handle, committed, limit)
-        guard code == RD_KAFKA_RESP_ERR_NO_ERROR else { return note(code) }
+        guard let committedList = rd_kafka_topic_partition_list_copy(partitions) else { return }
+        defer { rd_kafka_topic_partition_list_destroy(committedList) }
+        let limitMilliseconds =
+            closingDeadline?.remainingMilliseconds(atMost: Self.requestTimeoutMilliseconds)
+            ?? Self.requestTimeoutMilliseconds
+        let code = rd_kafka_committed(handle, committedList, limitMilliseconds)
+        guard code == RD_KAFKA_RESP_ERR_NO_ERROR else { return deferError(code) }
         let resetIsError = resetIsError
-        for element in UnsafeBufferPointer(start: committed.pointee.elems, count: Int(committed.pointee.cnt))
+        for element in UnsafeBufferPointer(start: committedList.pointee.elems, count: Int(committedList.pointee.cnt))
         where element.err == RD_KAFKA_RESP_ERR_NO_ERROR {
             if let topic = element.topic.flatMap({ topics.identifier(named: $0) }) {
                 let partition = TopicPartition(topic: topic, partition: element.partition)
@@ -97,11 +98,12 @@ extension Consumer {
     /// Requests the ends of the logs of partitions that have commit metadata. An offset in the metadata that
     /// is not below the end must be wrong.
     private func loadLogEnds() {
-        let claimed = committedOffsets.filter { !$0.value.metadata.isEmpty && $0.value.logEnd == nil }.map(\.key)
+        let partitionsWithMetadata = committedOffsets.filter { !$0.value.metadata.isEmpty && $0.value.logEnd == nil }
+            .map(\.key)
         // A consumer that is closing reads no more records, so it does not need the ends.
-        guard !claimed.isEmpty, closingDeadline == nil else { return }
+        guard !partitionsWithMetadata.isEmpty, closingDeadline == nil else { return }
         do throws(KafkaError) {
-            let ends = try logEnds(of: claimed, timeoutMilliseconds: Self.logEndLimitMilliseconds)
+            let ends = try logEnds(of: partitionsWithMetadata, timeoutMilliseconds: Self.logEndTimeoutMilliseconds)
             for (partition, end) in ends { committedOffsets[partition]?.logEnd = end }
         } catch {
             deferredError = error
@@ -121,33 +123,38 @@ extension Consumer {
         isCooperative: Bool
     ) {
         let isLost = rd_kafka_assignment_lost(handle) != 0
-        let removed = isCooperative ? subscribed(partitions) : Array(assignment)
-        if !removed.isEmpty {
-            handler?.revoked(removed, lost: isLost)
-            let limit = min(Self.revokeCommitLimitMilliseconds, closingDeadline?.remainingMilliseconds ?? .max)
-            if !isLost, let error = commit(until: Deadline(afterMilliseconds: limit)) {
+        let removedPartitions = isCooperative ? subscribedPartitions(in: partitions) : Array(assignment)
+        if !removedPartitions.isEmpty {
+            handler?.partitionsRevoked(removedPartitions, areLost: isLost)
+            let limitMilliseconds = min(
+                Self.revokeCommitTimeoutMilliseconds,
+                closingDeadline?.remainingMilliseconds ?? .max
+            )
+            if !isLost, let error = commit(until: Deadline(afterMilliseconds: limitMilliseconds)) {
                 deferredError = error
             }
-            commits.remove(removed)
+            commits.remove(removedPartitions)
             // librdkafka keeps a partition paused even after this consumer has lost it. If the partition came
             // back, it would not be read.
-            resume(removed)
+            resume(removedPartitions)
         }
-        assignment.subtract(removed)
-        for partition in removed {
+        assignment.subtract(removedPartitions)
+        for partition in removedPartitions {
             startPositions[partition] = nil
             committedOffsets[partition] = nil
             rewoundOffsets[partition] = nil
         }
         if isCooperative {
-            note(rd_kafka_incremental_unassign(handle, partitions))
+            deferError(rd_kafka_incremental_unassign(handle, partitions))
         } else {
-            note(rd_kafka_assign(handle, nil))
+            deferError(rd_kafka_assign(handle, nil))
         }
     }
 
     /// Returns the partitions of topics that this consumer has subscribed to.
-    private func subscribed(_ partitions: UnsafeMutablePointer<rd_kafka_topic_partition_list_t>?) -> [TopicPartition] {
+    private func subscribedPartitions(in partitions: UnsafeMutablePointer<rd_kafka_topic_partition_list_t>?)
+        -> [TopicPartition]
+    {
         guard let partitions else { return [] }
         return UnsafeBufferPointer(start: partitions.pointee.elems, count: Int(partitions.pointee.cnt))
             .compactMap { element in
@@ -156,11 +163,11 @@ extension Consumer {
             }
     }
 
-    private func note(_ error: OpaquePointer?) {
+    private func deferError(_ error: OpaquePointer?) {
         if let error { deferredError = KafkaError(consuming: error) }
     }
 
-    private func note(_ code: rd_kafka_resp_err_t) {
+    private func deferError(_ code: rd_kafka_resp_err_t) {
         if code != RD_KAFKA_RESP_ERR_NO_ERROR { deferredError = KafkaError(code) }
     }
 }

@@ -10,16 +10,16 @@ public protocol ConsumerHandler: AnyObject {
     /// the new ones. The list may be empty, because librdkafka reports an empty assignment too. So each
     /// rebalance ends with this call. The handler must not call the consumer, but may read `startPositions`
     /// and `committedOffsets`.
-    func assigned(_ partitions: [TopicPartition])
+    func partitionsAssigned(_ partitions: [TopicPartition])
 
     /// Handles partitions that are about to go to another member of the group. The handler stops new work,
     /// and lets work in flight finish within its drain time. Meanwhile it may call `storeOffset` and
     /// `watermarks`, and no other method. When it returns, the consumer commits the stored offsets and gives
     /// the partitions up.
     ///
-    /// - Parameter lost: whether the group has already given the partitions to others. If so, the consumer
+    /// - Parameter areLost: whether the group has already given the partitions to others. If so, the consumer
     ///   commits no offset, so the handler need not wait for anything.
-    func revoked(_ partitions: [TopicPartition], lost: Bool)
+    func partitionsRevoked(_ partitions: [TopicPartition], areLost: Bool)
 }
 
 /// The result of one `poll`.
@@ -51,12 +51,12 @@ public enum ConsumerEvent: ~Copyable {
 public final class Consumer {
     /// How long a revocation waits for its commit at most. After this time, the next owner reads the records
     /// again.
-    public static let revokeCommitLimitMilliseconds: Int64 = 5_000
-    /// The default time limit of `seek` and `committed`, which wait for the broker.
-    public static let requestLimitMilliseconds: Int32 = 5_000
+    public static let revokeCommitTimeoutMilliseconds: Int64 = 5_000
+    /// The default time limit of `seek` and `fetchCommittedOffsets`, which wait for the broker.
+    public static let requestTimeoutMilliseconds: Int32 = 5_000
     /// How long an assignment waits for the ends of the logs at most. After this time, records that were
     /// settled are read again.
-    static let logEndLimitMilliseconds: Int32 = 2_000
+    static let logEndTimeoutMilliseconds: Int32 = 2_000
 
     /// Whether librdkafka stops fetching for up to a second when its queue is full, even if the queue has
     /// room sooner. If so, the caller must call `wakeFetching`.
@@ -79,7 +79,7 @@ public final class Consumer {
     public internal(set) var committedOffsets: [TopicPartition: CommittedOffset] = [:]
     /// The paused partitions. This class keeps them, because librdkafka can rewind a partition that is
     /// resumed without having been paused.
-    public internal(set) var paused: Set<TopicPartition> = []
+    public internal(set) var pausedPartitions: Set<TopicPartition> = []
     /// The offsets that `pause(_:rereadingFrom:)` set. An offset is removed when a record of its partition is
     /// polled.
     var rewoundOffsets: [TopicPartition: Int64] = [:]
@@ -184,17 +184,17 @@ public final class Consumer {
         let message = Message(taking: message)
         let code = message.pointer.pointee.err
         let topic = message.topic
-        let place =
+        let topicPartition =
             topic.index >= 0 && message.partition >= 0
             ? TopicPartition(topic: topic, partition: message.partition) : nil
-        if code == RD_KAFKA_RESP_ERR__PARTITION_EOF, let place {
-            return .partitionEnd(place, offset: message.offset)
+        if code == RD_KAFKA_RESP_ERR__PARTITION_EOF, let topicPartition {
+            return .partitionEnd(topicPartition, offset: message.offset)
         }
         var reason = message.errorText
-        if let place {
-            reason = "\(String(cString: topics.name(of: topic))) [\(place.partition)]: \(reason)"
+        if let topicPartition {
+            reason = "\(String(cString: topics.name(of: topic))) [\(topicPartition.partition)]: \(reason)"
         }
-        return .error(KafkaError(code, reason, partition: place))
+        return .error(KafkaError(code, reason, partition: topicPartition))
     }
 }
 
@@ -209,7 +209,7 @@ extension Consumer {
             defaults: KafkaProperties.consumer,
             defaultsWhereKnown: KafkaProperties.consumerWhereKnown,
             overrides: properties,
-            promises: KafkaProperties.consumerPromises
+            rules: KafkaProperties.consumerRules
         )
         try configuration.require("bootstrap.servers", reason: "is required")
         try configuration.require("group.id", reason: "is required")

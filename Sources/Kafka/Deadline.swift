@@ -15,7 +15,7 @@ struct Deadline {
     var remainingMilliseconds: Int64 { max(0, milliseconds - Self.nowMilliseconds) }
 
     /// Returns the wait to pass to librdkafka: the remaining time, but at most `limit`.
-    func wait(atMostMilliseconds limit: Int32) -> Int32 {
+    func remainingMilliseconds(atMost limit: Int32) -> Int32 {
         Int32(clamping: min(Int64(limit), remainingMilliseconds))
     }
 

@@ -42,7 +42,7 @@ public final class EmbeddedBroker {
 
     private let client: OpaquePointer
     private let cluster: OpaquePointer
-    private let defaultPartitions: Int32
+    private let defaultPartitionCount: Int32
 
     /// - Parameters:
     ///   - brokers: the number of brokers. Each gets an ephemeral port on loopback, and a number from 1.
@@ -53,7 +53,7 @@ public final class EmbeddedBroker {
         try configuration.apply(
             defaults: [("client.id", "embedded-broker"), ("log_level", "0")],
             overrides: [],
-            promises: []
+            rules: []
         )
         let client = try configuration.makeClient(RD_KAFKA_PRODUCER)
         guard let cluster = rd_kafka_mock_cluster_new(client, Int32(brokers)) else {
@@ -62,7 +62,7 @@ public final class EmbeddedBroker {
         }
         self.client = client
         self.cluster = cluster
-        self.defaultPartitions = Int32(defaultPartitions)
+        self.defaultPartitionCount = Int32(defaultPartitions)
     }
 
     deinit {
@@ -76,7 +76,7 @@ public final class EmbeddedBroker {
     /// Creates a topic.
     /// - Parameter partitions: 1 to 10,000; nil for the default number.
     public func createTopic(_ name: String, partitions: Int? = nil) throws(KafkaError) {
-        let count = partitions.map { Int32(clamping: $0) } ?? defaultPartitions
+        let count = partitions.map { Int32(clamping: $0) } ?? defaultPartitionCount
         try check(rd_kafka_mock_topic_create(cluster, name, count, 1), "topic \"\(name)\"")
     }
 
@@ -127,9 +127,9 @@ public final class EmbeddedBroker {
         rd_kafka_mock_topic_set_error(cluster, topic, rd_kafka_resp_err_t(code))
     }
 
-    private func check(_ code: rd_kafka_resp_err_t, _ place: String) throws(KafkaError) {
+    private func check(_ code: rd_kafka_resp_err_t, _ subject: String) throws(KafkaError) {
         guard code == RD_KAFKA_RESP_ERR_NO_ERROR else {
-            throw KafkaError(code, "\(place): \(String(cString: rd_kafka_err2str(code)))")
+            throw KafkaError(code, "\(subject): \(String(cString: rd_kafka_err2str(code)))")
         }
     }
 }

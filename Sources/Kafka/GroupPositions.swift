@@ -33,7 +33,7 @@ public final class GroupPositions {
         try configuration.apply(
             defaults: KafkaProperties.consumer,
             overrides: properties + [("enable.auto.commit", "false")],
-            promises: KafkaProperties.commonPromises
+            rules: KafkaProperties.commonRules
         )
         try configuration.require("bootstrap.servers", reason: "is required")
         try configuration.require("group.id", reason: "is required")

@@ -24,7 +24,7 @@ public struct MessageHeaders {
 
     /// Returns the value of the last header with this name; nil if there is none, or its value is Kafka's
     /// null.
-    public func last(_ name: StaticString) -> UnsafeRawBufferPointer? {
+    public func lastValue(named name: StaticString) -> UnsafeRawBufferPointer? {
         var value: UnsafeRawPointer?
         var count = 0
         let code = name.utf8Start.withMemoryRebound(to: CChar.self, capacity: name.utf8CodeUnitCount + 1) {

@@ -16,7 +16,7 @@ public struct KafkaError: Error, Hashable, Sendable, CustomStringConvertible {
     public var isFatal: Bool
     /// Whether this module wrote the reason. Then `description` leaves out librdkafka's name of the code,
     /// which would say nothing more.
-    public var isOwn = false
+    public var hasOwnReason = false
     /// The partition that the error is about; nil if it is not about one partition.
     public var partition: TopicPartition?
 
@@ -44,19 +44,19 @@ public struct KafkaError: Error, Hashable, Sendable, CustomStringConvertible {
     }
 
     /// The code of a record that is larger than the topic, or the client, allows.
-    public static let messageTooLarge = RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE.rawValue
+    public static let messageTooLargeCode = RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE.rawValue
 
     /// The code of a record for a partition that its topic does not have.
-    public static let unknownPartition = RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION.rawValue
+    public static let unknownPartitionCode = RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION.rawValue
 
     /// The code of a record that cannot exist, for example at an offset that no log reaches.
-    public static let badRecord = RD_KAFKA_RESP_ERR__BAD_MSG.rawValue
+    public static let badRecordCode = RD_KAFKA_RESP_ERR__BAD_MSG.rawValue
 
     /// librdkafka's symbolic name of `code`, such as `_TIMED_OUT`. A metric label may use it, because it is
     /// short and there is a fixed set of names.
     public var name: String { String(cString: rd_kafka_err2name(rd_kafka_resp_err_t(code))) }
 
-    public var description: String { reason.isEmpty ? name : isOwn ? reason : "\(name): \(reason)" }
+    public var description: String { reason.isEmpty ? name : hasOwnReason ? reason : "\(name): \(reason)" }
 }
 
 extension KafkaError {
@@ -82,19 +82,21 @@ extension KafkaError {
     }
 
     /// Makes the error that no broker has answered.
-    public static func noBroker(_ reason: String) -> KafkaError { own(RD_KAFKA_RESP_ERR__TRANSPORT, reason) }
+    public static func noBroker(_ reason: String) -> KafkaError { withOwnReason(RD_KAFKA_RESP_ERR__TRANSPORT, reason) }
 
     /// Makes the error that the brokers have no such topic, or that this client may not see it.
-    public static func noTopic(_ reason: String) -> KafkaError { own(RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART, reason) }
+    public static func noTopic(_ reason: String) -> KafkaError {
+        withOwnReason(RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART, reason)
+    }
 
     /// Makes the error that this module or librdkafka refuses a property.
     public static func property(_ name: String, _ reason: String) -> KafkaError {
-        own(RD_KAFKA_RESP_ERR__INVALID_ARG, "property \(name): \(reason)")
+        withOwnReason(RD_KAFKA_RESP_ERR__INVALID_ARG, "property \(name): \(reason)")
     }
 
-    private static func own(_ code: rd_kafka_resp_err_t, _ reason: String) -> KafkaError {
+    private static func withOwnReason(_ code: rd_kafka_resp_err_t, _ reason: String) -> KafkaError {
         var error = KafkaError(code, reason)
-        error.isOwn = true
+        error.hasOwnReason = true
         return error
     }
 

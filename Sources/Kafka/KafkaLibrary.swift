@@ -26,14 +26,16 @@ public enum KafkaLibrary {
         let count = pattern.utf8CodeUnitCount
         // The index of `U` in the pattern. `memchr` searches for this letter first, because it is rare in the
         // keys and numbers of the statistics.
-        let rare = 9
-        var start = rare
+        let rareIndex = 9
+        var start = rareIndex
         while start < json.count, let base = json.baseAddress,
             let found = memchr(base + start, Int32(UInt8(ascii: "U")), json.count - start)
         {
             let position = found - UnsafeMutableRawPointer(mutating: base)
-            let from = position - rare
-            if from + count <= json.count, memcmp(base + from, pattern.utf8Start, count) == 0 { return true }
+            let patternStart = position - rareIndex
+            if patternStart + count <= json.count, memcmp(base + patternStart, pattern.utf8Start, count) == 0 {
+                return true
+            }
             start = position + 1
         }
         return false

@@ -6,15 +6,15 @@ public struct KafkaLocationFile {
     private static let suffix = ".location"
     /// The value of `ssl.ca.location` that names no file. librdkafka then searches the usual paths for
     /// certificate authorities.
-    private static let probing = "probe"
+    private static let probeValue = "probe"
     /// The properties of a certificate and its key. A client needs both or neither.
-    private static let pair: Set<String> = ["ssl.certificate.location", "ssl.key.location"]
+    private static let certificateProperties: Set<String> = ["ssl.certificate.location", "ssl.key.location"]
 
     public let path: String
 
     /// - Returns: nil if the property does not name a file.
     public init?(_ property: KafkaProperties.Property) {
-        guard property.name.hasSuffix(Self.suffix), !property.value.isEmpty, property.value != Self.probing else {
+        guard property.name.hasSuffix(Self.suffix), !property.value.isEmpty, property.value != Self.probeValue else {
             return nil
         }
         path = property.value
@@ -32,9 +32,9 @@ public struct KafkaLocationFile {
 
     /// Returns the properties without those whose files cannot be opened. If one of the certificate and its
     /// key cannot be opened, both are left out.
-    static func usable(_ properties: [KafkaProperties.Property]) -> [KafkaProperties.Property] {
-        var away = Set(properties.filter { Self($0)?.fault != nil }.map(\.name))
-        if !away.isDisjoint(with: pair) { away.formUnion(pair) }
-        return properties.filter { !away.contains($0.name) }
+    static func usableProperties(of properties: [KafkaProperties.Property]) -> [KafkaProperties.Property] {
+        var unusableNames = Set(properties.filter { Self($0)?.fault != nil }.map(\.name))
+        if !unusableNames.isDisjoint(with: certificateProperties) { unusableNames.formUnion(certificateProperties) }
+        return properties.filter { !unusableNames.contains($0.name) }
     }
 }

@@ -6,13 +6,13 @@ public enum KafkaProperties {
     /// The maximum kilobytes of records that the client has fetched and the consumer has not polled. Above
     /// it, fetching stops. librdkafka counts only keys and values, so small records take several times as
     /// much memory. `queued.min.messages` limits their number.
-    public static let consumerQueueKilobytes = 32 * 1024
+    public static let consumerQueueKilobytesMax = 32 * 1024
     /// The maximum number of records that wait for acknowledgement. Above it, `produce` returns `.queueFull`.
     /// Limits the memory of small records, whose overhead the limit in kilobytes does not count.
-    public static let producerQueueMessages = 200_000
+    public static let producerQueueMessagesMax = 200_000
     /// The maximum kilobytes of records that wait for acknowledgement. Above it, `produce` returns
     /// `.queueFull`.
-    public static let producerQueueKilobytes = 128 * 1024
+    public static let producerQueueKilobytesMax = 128 * 1024
 
     /// How long the group waits for a member's heartbeat before it gives the member's partitions to others.
     /// After a worker is killed, no member reads its partitions for this time, and for the rebalance that
@@ -22,10 +22,10 @@ public enum KafkaProperties {
     /// A short session has a disadvantage: a worker that is cut off or paused for this long loses its
     /// partitions, and another worker reads its unsettled records again. Brokers refuse a session below
     /// `group.min.session.timeout.ms`, 6 s by default.
-    public static let sessionMilliseconds = 8_000
+    public static let sessionTimeoutMilliseconds = 8_000
     /// The interval of heartbeats. A member learns of a rebalance from the answer to its next heartbeat.
     /// Several heartbeats fit into a session, so a late one does no harm.
-    public static let heartbeatMilliseconds = 1_000
+    public static let heartbeatIntervalMilliseconds = 1_000
 
     /// Defaults of every client.
     static let common: [Property] = [
@@ -59,8 +59,8 @@ public enum KafkaProperties {
             // If the position is unknown, the consumer reports an error that names the partition, and does
             // not silently begin at another position.
             ("auto.offset.reset", "error"),
-            ("session.timeout.ms", String(sessionMilliseconds)),
-            ("heartbeat.interval.ms", String(heartbeatMilliseconds)),
+            ("session.timeout.ms", String(sessionTimeoutMilliseconds)),
+            ("heartbeat.interval.ms", String(heartbeatIntervalMilliseconds)),
             ("max.poll.interval.ms", "120000"),
             ("isolation.level", "read_committed"),
             ("check.crcs", "true"),
@@ -68,7 +68,7 @@ public enum KafkaProperties {
             // these, so only this property shows that it has reached the end.
             ("enable.partition.eof", "true"),
             ("queued.min.messages", "100000"),
-            ("queued.max.messages.kbytes", String(consumerQueueKilobytes)),
+            ("queued.max.messages.kbytes", String(consumerQueueKilobytesMax)),
             ("fetch.message.max.bytes", "1048576"),
             ("fetch.max.bytes", "8388608"),
             ("fetch.min.bytes", "1"),
@@ -100,8 +100,8 @@ public enum KafkaProperties {
             // The Java client's partitioner. With it, every client puts a key into the same partition of
             // topics with equally many partitions. Records without a key go to random partitions.
             ("partitioner", "murmur2_random"),
-            ("queue.buffering.max.messages", String(producerQueueMessages)),
-            ("queue.buffering.max.kbytes", String(producerQueueKilobytes)),
+            ("queue.buffering.max.messages", String(producerQueueMessagesMax)),
+            ("queue.buffering.max.kbytes", String(producerQueueKilobytesMax)),
             // librdkafka reports successes too, not only failures. Without the report of its result, a
             // command would keep its offset unsettled forever.
             ("delivery.report.only.error", "false"),
@@ -116,7 +116,7 @@ public enum KafkaProperties {
         var reason: String
     }
 
-    static let commonPromises = [
+    static let commonRules = [
         PropertyRule(
             name: "log.queue",
             isSatisfied: { $0 == "true" },
@@ -124,8 +124,8 @@ public enum KafkaProperties {
         )
     ]
 
-    static let consumerPromises =
-        commonPromises + [
+    static let consumerRules =
+        commonRules + [
             PropertyRule(
                 name: "enable.auto.offset.store",
                 isSatisfied: { $0 == "false" },
@@ -143,8 +143,8 @@ public enum KafkaProperties {
             ),
         ]
 
-    static let producerPromises =
-        commonPromises + [
+    static let producerRules =
+        commonRules + [
             PropertyRule(
                 name: "enable.idempotence",
                 isSatisfied: { $0 == "true" },

@@ -26,30 +26,30 @@ public struct CommittedOffset: Sendable {
 /// At most one commit is in flight at a time, except when partitions are revoked. Then a second commit may
 /// follow the first on the same connection, and the caller waits for its answer.
 struct OffsetCommits {
-    private struct Stored {
+    private struct StoredOffset {
         var nextOffset: Int64
         var metadata: [UInt8]
         var isCommitted = false
     }
 
-    private var stored: [TopicPartition: Stored] = [:]
-    private(set) var isUnderWay = false
+    private var storedOffsets: [TopicPartition: StoredOffset] = [:]
+    private(set) var isCommitInFlight = false
     private var dueMilliseconds: Int64 = 0
     /// Whether the broker has refused metadata because of its length (`offset.metadata.max.bytes`). From then
     /// on, commits have no metadata.
     private(set) var omitsMetadata = false
     /// The temporary error of the last answer, if it refused offsets because of a rebalance. The next commit
     /// sends them again.
-    private(set) var refusal: KafkaError?
+    private(set) var rebalanceRefusal: KafkaError?
     /// Whether the last answer refused metadata because of its length. The next commit sends the offsets
     /// without metadata.
-    private var refusesMetadata = false
+    private var wasMetadataRefused = false
     /// The queue that gets the answers to commits.
-    let replies: OpaquePointer
+    let replyQueue: OpaquePointer
     private let intervalMilliseconds: Int64
 
     init(client: OpaquePointer) {
-        replies = rd_kafka_queue_new(client)
+        replyQueue = rd_kafka_queue_new(client)
         var value = [CChar](repeating: 0, count: 16)
         var size = value.count
         let isKnown =
@@ -59,19 +59,19 @@ struct OffsetCommits {
         intervalMilliseconds = isKnown ? Int64(strtoll(value, nil, 10)) : 0
     }
 
-    func destroyQueue() { rd_kafka_queue_destroy(replies) }
+    func destroyQueue() { rd_kafka_queue_destroy(replyQueue) }
 
     mutating func store(_ partition: TopicPartition, nextOffset: Int64, metadata: [UInt8]) {
-        if let known = stored[partition], known.nextOffset == nextOffset, known.metadata == metadata { return }
-        stored[partition] = Stored(nextOffset: nextOffset, metadata: metadata)
+        if let known = storedOffsets[partition], known.nextOffset == nextOffset, known.metadata == metadata { return }
+        storedOffsets[partition] = StoredOffset(nextOffset: nextOffset, metadata: metadata)
     }
 
     /// Forgets partitions that now belong to another member of the group.
     mutating func remove(_ partitions: [TopicPartition]) {
-        for partition in partitions { stored[partition] = nil }
+        for partition in partitions { storedOffsets[partition] = nil }
     }
 
-    mutating func isDue(nowMilliseconds: Int64) -> Bool {
+    mutating func beginIfDue(nowMilliseconds: Int64) -> Bool {
         guard nowMilliseconds >= dueMilliseconds else { return false }
         dueMilliseconds = nowMilliseconds + intervalMilliseconds
         return true
@@ -81,7 +81,7 @@ struct OffsetCommits {
     ///
     /// - Returns: why sending failed; nil if it succeeded or there was nothing to send.
     mutating func send(_ client: OpaquePointer, topics: SubscribedTopics) -> KafkaError? {
-        let pending = stored.filter { !$0.value.isCommitted }
+        let pending = storedOffsets.filter { !$0.value.isCommitted }
         guard !pending.isEmpty else { return nil }
         let list = PartitionList(capacity: pending.count)
         for (partition, entry) in pending {
@@ -91,32 +91,32 @@ struct OffsetCommits {
                 offset: entry.nextOffset,
                 metadata: omitsMetadata ? [] : entry.metadata
             )
-            stored[partition]?.isCommitted = true
+            storedOffsets[partition]?.isCommitted = true
         }
-        let code = list.withPointer { rd_kafka_commit_queue(client, $0, replies, { _, _, _, _ in }, nil) }
+        let code = list.withPointer { rd_kafka_commit_queue(client, $0, replyQueue, { _, _, _, _ in }, nil) }
         guard code == RD_KAFKA_RESP_ERR_NO_ERROR else {
-            for partition in pending.keys { stored[partition]?.isCommitted = false }
+            for partition in pending.keys { storedOffsets[partition]?.isCommitted = false }
             return KafkaError(code)
         }
-        isUnderWay = true
+        isCommitInFlight = true
         return nil
     }
 
     /// Whether it may help to send the offsets again that the last answer refused.
-    var shouldRetry: Bool { refusal != nil || refusesMetadata }
+    var shouldRetry: Bool { rebalanceRefusal != nil || wasMetadataRefused }
 
     /// Handles the answer to a commit. The next commit sends refused offsets again.
     ///
-    /// - Returns: an error that is not temporary; nil if there is none. `refusal` keeps the temporary error
+    /// - Returns: an error that is not temporary; nil if there is none. `rebalanceRefusal` keeps the temporary error
     ///   of a rebalance.
     mutating func handle(_ answer: OpaquePointer, topics: SubscribedTopics) -> KafkaError? {
-        isUnderWay = false
-        refusal = nil
-        refusesMetadata = false
+        isCommitInFlight = false
+        rebalanceRefusal = nil
+        wasMetadataRefused = false
         var failure: KafkaError?
         let code = rd_kafka_event_error(answer)
         if Self.isTemporary(code) {
-            refusal = KafkaError(code)
+            rebalanceRefusal = KafkaError(code)
         } else if code != RD_KAFKA_RESP_ERR_NO_ERROR {
             failure = KafkaError(code)
         }
@@ -127,16 +127,16 @@ struct OffsetCommits {
                 let topic = element.topic.flatMap({ topics.identifier(named: $0) })
             else { continue }
             let partition = TopicPartition(topic: topic, partition: element.partition)
-            stored[partition]?.isCommitted = false
+            storedOffsets[partition]?.isCommitted = false
             // A rebalance refused the offset. The next commit sends it again, at the latest when the
             // partition is revoked.
             if Self.isTemporary(refusal) {
-                self.refusal = KafkaError(refusal, partition: partition)
+                rebalanceRefusal = KafkaError(refusal, partition: partition)
                 continue
             }
             if refusal == RD_KAFKA_RESP_ERR_OFFSET_METADATA_TOO_LARGE, !omitsMetadata {
                 omitsMetadata = true
-                refusesMetadata = true
+                wasMetadataRefused = true
             }
             failure = KafkaError(refusal, partition: partition)
         }
@@ -165,9 +165,11 @@ extension Consumer {
         metadata: [UInt8] = []
     ) -> KafkaError? {
         precondition(isOpen && nextOffset >= 0)
-        let place = TopicPartition(topic: topic, partition: partition)
-        guard assignment.contains(place) else { return KafkaError(RD_KAFKA_RESP_ERR__STATE, partition: place) }
-        commits.store(place, nextOffset: nextOffset, metadata: metadata)
+        let topicPartition = TopicPartition(topic: topic, partition: partition)
+        guard assignment.contains(topicPartition) else {
+            return KafkaError(RD_KAFKA_RESP_ERR__STATE, partition: topicPartition)
+        }
+        commits.store(topicPartition, nextOffset: nextOffset, metadata: metadata)
         return nil
     }
 
@@ -178,20 +180,20 @@ extension Consumer {
     ///   The next commit sends these offsets again.
     public func commitIfDue(nowMilliseconds: Int64) -> KafkaError? {
         precondition(isOpen)
-        guard commits.isDue(nowMilliseconds: nowMilliseconds) else { return nil }
+        guard commits.beginIfDue(nowMilliseconds: nowMilliseconds) else { return nil }
         let failure = takeCommitReplies()
-        guard !commits.isUnderWay else { return failure }
+        guard !commits.isCommitInFlight else { return failure }
         return commits.send(handle, topics: topics) ?? failure
     }
 
     /// Commits the stored offsets that are not committed, and waits for the answer, at most
-    /// `requestLimitMilliseconds`.
+    /// `requestTimeoutMilliseconds`.
     ///
     /// - Warning: Do not call this between the notice of a rebalance and the new assignment: librdkafka
     ///   before 2.10 can then lose the assignment. When partitions are revoked, the consumer itself commits.
     public func commitStored() -> KafkaError? {
         precondition(isOpen)
-        return commit(until: Deadline(afterMilliseconds: Int64(Self.requestLimitMilliseconds)))
+        return commit(until: Deadline(afterMilliseconds: Int64(Self.requestTimeoutMilliseconds)))
     }
 
     /// Commits and waits for the answer until the deadline. `rd_kafka_commit` has no time limit, so the
@@ -203,32 +205,33 @@ extension Consumer {
         var failure = awaitCommitReplies(until: deadline)
         while true {
             if let error = commits.send(handle, topics: topics) { return error }
-            guard commits.isUnderWay else { return failure }
+            guard commits.isCommitInFlight else { return failure }
             failure = awaitCommitReplies(until: deadline)
-            guard commits.shouldRetry, !deadline.hasPassed else { return failure ?? commits.refusal }
-            if commits.refusal != nil { pauseBeforeNextCommit(until: deadline) }
+            guard commits.shouldRetry, !deadline.hasPassed else { return failure ?? commits.rebalanceRefusal }
+            if commits.rebalanceRefusal != nil { pauseBeforeNextCommit(until: deadline) }
         }
     }
 
     /// Waits before a commit is sent again. No event says when the coordinator accepts commits again. If an
     /// answer arrives, the wait ends.
     private func pauseBeforeNextCommit(until deadline: Deadline) {
-        let wait = deadline.wait(atMostMilliseconds: Self.commitPauseMilliseconds)
-        if let answer = rd_kafka_queue_poll(commits.replies, wait) { _ = handle(answer) }
+        let wait = deadline.remainingMilliseconds(atMost: Self.commitPauseMilliseconds)
+        if let answer = rd_kafka_queue_poll(commits.replyQueue, wait) { _ = handle(answer) }
     }
 
     private static var commitPauseMilliseconds: Int32 { 50 }
 
     private func takeCommitReplies() -> KafkaError? {
         var failure: KafkaError?
-        while let answer = rd_kafka_queue_poll(commits.replies, 0) { failure = handle(answer) ?? failure }
+        while let answer = rd_kafka_queue_poll(commits.replyQueue, 0) { failure = handle(answer) ?? failure }
         return failure
     }
 
     private func awaitCommitReplies(until deadline: Deadline) -> KafkaError? {
         var failure: KafkaError?
-        while commits.isUnderWay {
-            guard let answer = rd_kafka_queue_poll(commits.replies, deadline.wait(atMostMilliseconds: .max)) else {
+        while commits.isCommitInFlight {
+            guard let answer = rd_kafka_queue_poll(commits.replyQueue, deadline.remainingMilliseconds(atMost: .max))
+            else {
                 guard deadline.hasPassed else { continue }
                 return KafkaError(RD_KAFKA_RESP_ERR__TIMED_OUT, "the commit was not answered in time")
             }

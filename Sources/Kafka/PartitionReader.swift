@@ -12,7 +12,7 @@ public final class PartitionReader {
     private(set) var isOpen = true
 
     /// Properties on which every read depends. They override the caller's.
-    private static let promises: [KafkaProperties.Property] = [
+    private static let fixedProperties: [KafkaProperties.Property] = [
         ("enable.auto.commit", "false"),
         ("enable.auto.offset.store", "false"),
         // The last offset before the end may be a transaction's marker, for which no record is returned. Only
@@ -22,7 +22,7 @@ public final class PartitionReader {
         ("auto.offset.reset", "error"),
     ]
     /// Properties that would make the reader a member of a group.
-    private static let membership: Set<String> = ["group.id", "group.instance.id"]
+    private static let groupMembershipProperties: Set<String> = ["group.id", "group.instance.id"]
     /// The longest wait for one record, after which the limits are checked again.
     private static let waitMilliseconds: Int32 = 100
 
@@ -37,8 +37,8 @@ public final class PartitionReader {
         let configuration = ClientConfiguration()
         try configuration.apply(
             defaults: KafkaProperties.consumer,
-            overrides: properties.filter { !Self.membership.contains($0.name) } + Self.promises,
-            promises: KafkaProperties.commonPromises
+            overrides: properties.filter { !Self.groupMembershipProperties.contains($0.name) } + Self.fixedProperties,
+            rules: KafkaProperties.commonRules
         )
         try configuration.require("bootstrap.servers", reason: "is required")
         callbacks.install(on: configuration)
@@ -66,15 +66,15 @@ public final class PartitionReader {
     /// Asks how many partitions the topic has.
     public func partitionCount(timeoutMilliseconds: Int32) throws(KafkaError) -> Int32 {
         precondition(isOpen)
-        var answer: UnsafePointer<rd_kafka_metadata>?
-        let code = rd_kafka_metadata(handle, 0, topic, &answer, timeoutMilliseconds)
-        guard code == RD_KAFKA_RESP_ERR_NO_ERROR, let answer else { throw failure(code) }
-        defer { rd_kafka_metadata_destroy(answer) }
-        guard answer.pointee.topic_cnt == 1, let found = answer.pointee.topics else {
+        var metadata: UnsafePointer<rd_kafka_metadata>?
+        let code = rd_kafka_metadata(handle, 0, topic, &metadata, timeoutMilliseconds)
+        guard code == RD_KAFKA_RESP_ERR_NO_ERROR, let metadata else { throw failure(code) }
+        defer { rd_kafka_metadata_destroy(metadata) }
+        guard metadata.pointee.topic_cnt == 1, let topicMetadata = metadata.pointee.topics else {
             throw failure(RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART)
         }
-        guard found.pointee.err == RD_KAFKA_RESP_ERR_NO_ERROR else { throw failure(found.pointee.err) }
-        return found.pointee.partition_cnt
+        guard topicMetadata.pointee.err == RD_KAFKA_RESP_ERR_NO_ERROR else { throw failure(topicMetadata.pointee.err) }
+        return topicMetadata.pointee.partition_cnt
     }
 
     /// Returns the partition into which a producer puts a key; nil if its partitioner chooses at random or is
@@ -133,9 +133,9 @@ public final class PartitionReader {
         rd_kafka_topic_partition_list_add(list, topicName, partition).pointee.offset = milliseconds
         let code = rd_kafka_offsets_for_times(handle, list, timeoutMilliseconds)
         guard code == RD_KAFKA_RESP_ERR_NO_ERROR else { throw failure(code) }
-        let found = list.pointee.elems.pointee
-        guard found.err == RD_KAFKA_RESP_ERR_NO_ERROR else { throw failure(found.err) }
-        return found.offset >= 0 ? found.offset : nil
+        let element = list.pointee.elems.pointee
+        guard element.err == RD_KAFKA_RESP_ERR_NO_ERROR else { throw failure(element.err) }
+        return element.offset >= 0 ? element.offset : nil
     }
 
     /// Calls `body` with the records in `offsets`, in order.
@@ -167,7 +167,7 @@ public final class PartitionReader {
             throw failure(rd_kafka_last_error())
         }
         defer { rd_kafka_consume_stop(topic, partition) }
-        var next = offsets.lowerBound
+        var nextOffset = offsets.lowerBound
         while !isOver() {
             guard let pointer = rd_kafka_consume(topic, partition, Self.waitMilliseconds) else {
                 // This poll takes the client's log lines and errors, which this reader discards.
@@ -179,8 +179,8 @@ public final class PartitionReader {
             case RD_KAFKA_RESP_ERR_NO_ERROR:
                 guard message.offset < offsets.upperBound else { return nil }
                 body(message)
-                next = message.offset + 1
-                if next == offsets.upperBound { return nil }
+                nextOffset = message.offset + 1
+                if nextOffset == offsets.upperBound { return nil }
             case RD_KAFKA_RESP_ERR__PARTITION_EOF:
                 return nil
             case let code:
@@ -188,7 +188,7 @@ public final class PartitionReader {
                 guard error.isRetriable else { throw error }
             }
         }
-        return next
+        return nextOffset
     }
 
     /// Frees the client. Afterwards no other call is allowed.

@@ -35,7 +35,7 @@ public struct ProducerTopic: @unchecked Sendable {
 /// methods. `close` may be called only after the last `produce` has returned.
 public final class Producer: @unchecked Sendable {
     /// The maximum number of events that one `pollReports` takes. One event has all reports of a batch.
-    public static let eventsPerPoll = 256
+    public static let eventsPerPollMax = 256
 
     let handle: OpaquePointer
     /// The main queue: delivery reports, errors and log lines.
@@ -69,7 +69,7 @@ public final class Producer: @unchecked Sendable {
         try configuration.apply(
             defaults: KafkaProperties.producer,
             overrides: properties,
-            promises: KafkaProperties.producerPromises
+            rules: KafkaProperties.producerRules
         )
         try configuration.require("bootstrap.servers", reason: "is required")
     }
@@ -79,7 +79,7 @@ public final class Producer: @unchecked Sendable {
     }
 
     /// Creates a handle with which `produce` names the topic. Call this once per topic, at the start.
-    public func topic(_ name: String) throws(KafkaError) -> ProducerTopic {
+    public func makeTopic(_ name: String) throws(KafkaError) -> ProducerTopic {
         precondition(isOpen)
         guard !name.isEmpty, !name.utf8.contains(0) else {
             throw KafkaError(RD_KAFKA_RESP_ERR__INVALID_ARG, "topic \"\(name)\": not a topic name")
@@ -175,7 +175,7 @@ public final class Producer: @unchecked Sendable {
     public var fatalError: KafkaError? { isOpen ? Kafka.fatalError(of: handle) : nil }
 
     /// The number of records without a report, plus the number of other events that wait for `pollReports`.
-    public var outstanding: Int { isOpen ? Int(rd_kafka_outq_len(handle)) : 0 }
+    public var outstandingCount: Int { isOpen ? Int(rd_kafka_outq_len(handle)) : 0 }
 
     private func failure(_ code: rd_kafka_resp_err_t) -> KafkaError {
         code == RD_KAFKA_RESP_ERR__FATAL ? fatalError ?? KafkaError(code) : KafkaError(code)
@@ -204,11 +204,11 @@ extension Producer {
     ) -> Int {
         precondition(isOpen)
         var count = 0
-        for _ in 0..<Self.eventsPerPoll {
+        for _ in 0..<Self.eventsPerPollMax {
             guard let event = rd_kafka_queue_poll(queue, 0) else { return count }
             defer { rd_kafka_event_destroy(event) }
             guard rd_kafka_event_type(event) == RD_KAFKA_EVENT_DR else {
-                callbacks.pass(event)
+                callbacks.deliver(event)
                 continue
             }
             while let message = rd_kafka_event_message_next(event) {
@@ -233,11 +233,11 @@ extension Producer {
         let deadline = Deadline(afterMilliseconds: timeoutMilliseconds)
         while true {
             pollReports(body)
-            if outstanding == 0 { return true }
+            if outstandingCount == 0 { return true }
             if deadline.hasPassed { return false }
             // `rd_kafka_flush` only makes the client send without `linger.ms` while it waits. The reports are
             // events, so `pollReports` above takes them.
-            rd_kafka_flush(handle, deadline.wait(atMostMilliseconds: Self.flushWaitMilliseconds))
+            rd_kafka_flush(handle, deadline.remainingMilliseconds(atMost: Self.flushWaitMilliseconds))
         }
     }
 

@@ -20,7 +20,7 @@ extension Consumer {
             type: RD_KAFKA_CONSUMER,
             defaults: KafkaProperties.consumer,
             defaultsWhereKnown: KafkaProperties.consumerWhereKnown,
-            promises: KafkaProperties.consumerPromises,
+            rules: KafkaProperties.consumerRules,
             required: ["bootstrap.servers", "group.id"]
         )
         .faults(of: properties)
@@ -35,7 +35,7 @@ extension Producer {
             type: RD_KAFKA_PRODUCER,
             defaults: KafkaProperties.producer,
             defaultsWhereKnown: [],
-            promises: KafkaProperties.producerPromises,
+            rules: KafkaProperties.producerRules,
             required: ["bootstrap.servers"]
         )
         .faults(of: properties)
@@ -48,43 +48,45 @@ private struct PropertyTest {
     let type: rd_kafka_type_t
     let defaults: [KafkaProperties.Property]
     let defaultsWhereKnown: [KafkaProperties.Property]
-    let promises: [KafkaProperties.PropertyRule]
+    let rules: [KafkaProperties.PropertyRule]
     let required: [String]
 
     private static let servers: Set<String> = ["bootstrap.servers", "metadata.broker.list"]
     private static let protocolName = "security.protocol"
     /// The SASL mechanisms with which a new client at once asks a server for a ticket or token.
     private static let mechanismsThatAsk: Set<String> = ["GSSAPI", "OAUTHBEARER"]
-    private static let closeMilliseconds: Int64 = 5_000
+    private static let closeTimeoutMilliseconds: Int64 = 5_000
 
     func faults(of properties: [KafkaProperties.Property]) -> [KafkaPropertyFault] {
-        let faults = configured(ClientConfiguration(), properties, required)
+        let faults = applyProperties(ClientConfiguration(), properties, required)
         // Continue without the properties whose files are missing, so that they do not hide other faults.
-        let usable = KafkaLocationFile.usable(properties)
-        guard configured(ClientConfiguration(), usable, required).isEmpty else { return faults }
+        let usableProperties = KafkaLocationFile.usableProperties(of: properties)
+        guard applyProperties(ClientConfiguration(), usableProperties, required).isEmpty else { return faults }
         let configuration = ClientConfiguration()
-        _ = configured(
+        _ = applyProperties(
             configuration,
-            usable.filter { !Self.servers.contains($0.name) } + withoutSASL(properties),
+            usableProperties.filter { !Self.servers.contains($0.name) } + withoutSASL(properties),
             []
         )
         do throws(KafkaError) {
             let client = try configuration.makeClient(type)
             rd_kafka_set_log_queue(client, nil)
-            _ = destroy(client, until: Deadline(afterMilliseconds: Self.closeMilliseconds))
+            _ = destroy(client, until: Deadline(afterMilliseconds: Self.closeTimeoutMilliseconds))
             return faults
         } catch {
             // If only one property is wrong, librdkafka's text names it. The longest name in the text counts,
             // because one name may contain another.
-            guard let named = usable.map(\.name).filter({ error.reason.contains($0) }).max(by: { $0.count < $1.count })
+            guard
+                let namedProperty = usableProperties.map(\.name).filter({ error.reason.contains($0) })
+                    .max(by: { $0.count < $1.count })
             else { return faults + [KafkaPropertyFault(name: "", reason: error.reason)] }
-            let prefix = "property \(named): "
+            let prefix = "property \(namedProperty): "
             let reason = error.reason.hasPrefix(prefix) ? String(error.reason.dropFirst(prefix.count)) : error.reason
-            return faults + [KafkaPropertyFault(name: named, reason: reason)]
+            return faults + [KafkaPropertyFault(name: namedProperty, reason: reason)]
         }
     }
 
-    private func configured(
+    private func applyProperties(
         _ configuration: borrowing ClientConfiguration,
         _ properties: [KafkaProperties.Property],
         _ required: [String]
@@ -93,7 +95,7 @@ private struct PropertyTest {
             defaults: defaults,
             defaultsWhereKnown: defaultsWhereKnown,
             overrides: properties,
-            promises: promises
+            rules: rules
         )
             + required.filter { configuration.value(of: $0)?.isEmpty ?? true }
             .map { KafkaPropertyFault(name: $0, reason: "is required") }

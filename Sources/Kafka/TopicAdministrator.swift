@@ -42,7 +42,7 @@ public final class TopicAdministrator {
         try configuration.apply(
             defaults: KafkaProperties.producer,
             overrides: properties,
-            promises: KafkaProperties.producerPromises
+            rules: KafkaProperties.producerRules
         )
         try configuration.require("bootstrap.servers", reason: "is required")
         callbacks.install(on: configuration)
@@ -59,12 +59,12 @@ public final class TopicAdministrator {
     /// Asks the brokers how many partitions each topic has. Topics that this client may not see are missing.
     public func partitionCounts(timeoutMilliseconds: Int32) throws(KafkaError) -> [String: Int] {
         precondition(isOpen)
-        var answer: UnsafePointer<rd_kafka_metadata>?
-        let code = rd_kafka_metadata(handle, 1, nil, &answer, timeoutMilliseconds)
-        guard code == RD_KAFKA_RESP_ERR_NO_ERROR, let answer else { throw KafkaError(code) }
-        defer { rd_kafka_metadata_destroy(answer) }
+        var metadata: UnsafePointer<rd_kafka_metadata>?
+        let code = rd_kafka_metadata(handle, 1, nil, &metadata, timeoutMilliseconds)
+        guard code == RD_KAFKA_RESP_ERR_NO_ERROR, let metadata else { throw KafkaError(code) }
+        defer { rd_kafka_metadata_destroy(metadata) }
         var counts: [String: Int] = [:]
-        for topic in UnsafeBufferPointer(start: answer.pointee.topics, count: Int(answer.pointee.topic_cnt))
+        for topic in UnsafeBufferPointer(start: metadata.pointee.topics, count: Int(metadata.pointee.topic_cnt))
         where topic.err == RD_KAFKA_RESP_ERR_NO_ERROR {
             counts[String(cString: topic.topic)] = Int(topic.partition_cnt)
         }
@@ -81,9 +81,9 @@ public final class TopicAdministrator {
         timeoutMilliseconds: Int32
     ) throws(KafkaError) -> [String: KafkaError] {
         precondition(isOpen)
-        var made: [OpaquePointer?] = []
-        defer { for topic in made { rd_kafka_NewTopic_destroy(topic) } }
-        for topic in topics { made.append(try Self.request(for: topic)) }
+        var requests: [OpaquePointer?] = []
+        defer { for request in requests { rd_kafka_NewTopic_destroy(request) } }
+        for topic in topics { requests.append(try Self.request(for: topic)) }
         let options = rd_kafka_AdminOptions_new(handle, RD_KAFKA_ADMIN_OP_CREATETOPICS)
         defer { rd_kafka_AdminOptions_destroy(options) }
         var text = ErrorText()
@@ -91,7 +91,7 @@ public final class TopicAdministrator {
             let code = set(options, timeoutMilliseconds, &text.bytes, ErrorText.capacity)
             guard code == RD_KAFKA_RESP_ERR_NO_ERROR else { throw KafkaError(code, text.string) }
         }
-        rd_kafka_CreateTopics(handle, &made, made.count, options, queue)
+        rd_kafka_CreateTopics(handle, &requests, requests.count, options, queue)
         // The request has a timeout of its own. Wait a little longer, so that the request's result comes
         // first.
         guard let event = rd_kafka_queue_poll(queue, timeoutMilliseconds + 5_000) else {
@@ -108,7 +108,7 @@ public final class TopicAdministrator {
     private static func request(for topic: NewTopic) throws(KafkaError) -> OpaquePointer {
         var text = ErrorText()
         guard
-            let made = rd_kafka_NewTopic_new(
+            let request = rd_kafka_NewTopic_new(
                 topic.name,
                 topic.partitions,
                 topic.replicationFactor == 0 ? -1 : topic.replicationFactor,
@@ -117,13 +117,13 @@ public final class TopicAdministrator {
             )
         else { throw KafkaError(RD_KAFKA_RESP_ERR__INVALID_ARG, "topic \"\(topic.name)\": \(text.string)") }
         for setting in topic.settings {
-            let code = rd_kafka_NewTopic_set_config(made, setting.name, setting.value)
+            let code = rd_kafka_NewTopic_set_config(request, setting.name, setting.value)
             guard code == RD_KAFKA_RESP_ERR_NO_ERROR else {
-                rd_kafka_NewTopic_destroy(made)
+                rd_kafka_NewTopic_destroy(request)
                 throw KafkaError(code, "topic \"\(topic.name)\": \(setting.name)")
             }
         }
-        return made
+        return request
     }
 
     private static func failures(in event: OpaquePointer) -> [String: KafkaError] {

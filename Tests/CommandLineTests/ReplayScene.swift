@@ -30,7 +30,7 @@ final class ReplayScene: ConsumerHandler {
     let now = Int64(Date().timeIntervalSince1970)
     private let server: RunningProgram
     let redis: RedisCommandLine
-    private var assigned: [TopicPartition] = []
+    private var assignedPartitions: [TopicPartition] = []
 
     init(partitions: Int = 1) throws {
         directory = try TemporaryDirectory()
@@ -98,7 +98,7 @@ final class ReplayScene: ConsumerHandler {
 
     func produce(_ records: [Record], to topic: String = ReplayScene.commands, partition: Int32 = 0) throws {
         let producer = try Producer(properties: [("bootstrap.servers", broker.bootstrapServers), ("linger.ms", "0")])
-        let handle = try producer.topic(topic)
+        let handle = try producer.makeTopic(topic)
         for record in records {
             let value = record.value.map { Array($0.utf8) }
             Array(record.key.utf8)
@@ -136,8 +136,8 @@ final class ReplayScene: ConsumerHandler {
             handler: self
         )
         consumer.setWakeup(descriptor: wakeup.writing)
-        while assigned.isEmpty {
-            if case .none = consumer.poll(), assigned.isEmpty {
+        while assignedPartitions.isEmpty {
+            if case .none = consumer.poll(), assignedPartitions.isEmpty {
                 try #require(wakeup.waitHere(milliseconds: 120_000), "no partition was assigned")
             }
         }
@@ -146,12 +146,12 @@ final class ReplayScene: ConsumerHandler {
             #expect(consumer.storeOffset(topic: topic, partition: partition, nextOffset: offset) == nil)
         }
         #expect(consumer.commitStored() == nil)
-        assigned = []
+        assignedPartitions = []
         _ = consumer.close(deadlineMilliseconds: 5_000)
     }
 
-    func assigned(_ partitions: [TopicPartition]) { assigned = partitions }
-    func revoked(_ partitions: [TopicPartition], lost: Bool) {}
+    func partitionsAssigned(_ partitions: [TopicPartition]) { assignedPartitions = partitions }
+    func partitionsRevoked(_ partitions: [TopicPartition], areLost: Bool) {}
 
     /// Returns the number of records in a partition.
     func count(of topic: String = ReplayScene.commands, partition: Int32 = 0) throws -> Int64 {
@@ -174,7 +174,7 @@ final class ReplayScene: ConsumerHandler {
             bytes.map { String(decoding: $0, as: UTF8.self) } ?? ""
         }
         let isRead = try reader.read(0, offsets: offset..<max(offset, end), timeoutMilliseconds: 60_000) { message in
-            let replayed = message.headers?.last("replayed").map { text($0) }
+            let replayed = message.headers?.lastValue(named: "replayed").map { text($0) }
             found.append((text(message.key), text(message.value), replayed, message.timestampMilliseconds))
         }
         #expect(isRead)

@@ -19,7 +19,7 @@ struct ResultTailTests {
         let producer = try Producer(
             properties: [("bootstrap.servers", broker.bootstrapServers), ("linger.ms", "5")] + properties
         )
-        let topic = try producer.topic("causeway.results")
+        let topic = try producer.makeTopic("causeway.results")
         for record in records {
             var (key, value) = record
             key.withUTF8 { key in
@@ -132,12 +132,12 @@ struct ResultTailTests {
             handler: handler
         )
         let partition = TopicPartition(topic: TopicIdentifier(index: 0), partition: 0)
-        #expect(try consumer.committed([partition]).map { try $0.get() } == [nil])
+        #expect(try consumer.fetchCommittedOffsets(of: [partition]).map { try $0.get() } == [nil])
         _ = consumer.close(deadlineMilliseconds: 10_000)
     }
 }
 
 private final class NoRebalance: ConsumerHandler {
-    func assigned(_ partitions: [TopicPartition]) {}
-    func revoked(_ partitions: [TopicPartition], lost: Bool) {}
+    func partitionsAssigned(_ partitions: [TopicPartition]) {}
+    func partitionsRevoked(_ partitions: [TopicPartition], areLost: Bool) {}
 }

@@ -32,8 +32,8 @@ final class TopicReader: ConsumerHandler {
         _ = consumer?.close(deadlineMilliseconds: 5_000)
     }
 
-    func assigned(_ partitions: [TopicPartition]) {}
-    func revoked(_ partitions: [TopicPartition], lost: Bool) {}
+    func partitionsAssigned(_ partitions: [TopicPartition]) {}
+    func partitionsRevoked(_ partitions: [TopicPartition], areLost: Bool) {}
 
     /// The first `count` records; fewer if no more come within the limit.
     func read(_ count: Int) throws -> [Record] {

@@ -99,10 +99,10 @@ enum RedisCluster {
 
 /// A consumer that joins the workers' group while no worker is a member, so that it can commit an offset.
 final class CommitBeyondLogEnd: ConsumerHandler {
-    private var assigned: [TopicPartition] = []
+    private var assignedPartitions: [TopicPartition] = []
 
-    func assigned(_ partitions: [TopicPartition]) { assigned += partitions }
-    func revoked(_ partitions: [TopicPartition], lost: Bool) {}
+    func partitionsAssigned(_ partitions: [TopicPartition]) { assignedPartitions += partitions }
+    func partitionsRevoked(_ partitions: [TopicPartition], areLost: Bool) {}
 
     /// Commits an offset far beyond the end of the log, for the first partition of commands.
     static func commit(on run: ExampleRun) throws {
@@ -119,8 +119,8 @@ final class CommitBeyondLogEnd: ConsumerHandler {
         defer { _ = consumer.close(deadlineMilliseconds: 5_000) }
         let first = TopicPartition(topic: TopicIdentifier(index: 0), partition: 0)
         consumer.setWakeup(descriptor: wakeup.writing)
-        while !member.assigned.contains(first) {
-            if case .none = consumer.poll(), !member.assigned.contains(first) {
+        while !member.assignedPartitions.contains(first) {
+            if case .none = consumer.poll(), !member.assignedPartitions.contains(first) {
                 try #require(wakeup.waitHere(milliseconds: 180_000), "no partition was assigned")
             }
         }

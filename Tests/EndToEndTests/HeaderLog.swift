@@ -58,6 +58,6 @@ final class HeaderLog: ConsumerHandler {
         consumer = nil
     }
 
-    func assigned(_ partitions: [TopicPartition]) {}
-    func revoked(_ partitions: [TopicPartition], lost: Bool) {}
+    func partitionsAssigned(_ partitions: [TopicPartition]) {}
+    func partitionsRevoked(_ partitions: [TopicPartition], areLost: Bool) {}
 }

@@ -70,6 +70,6 @@ final class ResultLog: ConsumerHandler {
         consumer = nil
     }
 
-    func assigned(_ partitions: [TopicPartition]) {}
-    func revoked(_ partitions: [TopicPartition], lost: Bool) {}
+    func partitionsAssigned(_ partitions: [TopicPartition]) {}
+    func partitionsRevoked(_ partitions: [TopicPartition], areLost: Bool) {}
 }

@@ -70,14 +70,14 @@ import Testing
         let broker = try EmbeddedBroker()
         try broker.createTopic("commands", partitions: 1)
         let producer = try TestProducer(broker, [("compression.type", compression)])
-        let topic = try producer.producer.topic("commands")
+        let topic = try producer.producer.makeTopic("commands")
         let sizes = [0, 1, 63, 64, 456, 8_191, 8_192, 100_000]
         for size in sizes {
             let value = [UInt8](repeating: 0, count: size)
-            for isHeaded in [false, true, false] {
+            for hasHeader in [false, true, false] {
                 let outcome = withBytes(value) { value in
                     withBytes(Array("key".utf8)) { key in
-                        guard isHeaded else {
+                        guard hasHeader else {
                             return producer.producer.produce(topic: topic, key: key, value: value, opaque: 0)
                         }
                         var headers = ProducedHeaders(capacity: 1)
@@ -97,7 +97,7 @@ import Testing
         #expect(await producer.awaitReports(3 * sizes.count))
         let reader = try TestConsumer(broker, group: "g", topics: ["commands"])
         #expect(await reader.run { $0.received.count == 3 * sizes.count })
-        let header = Received.Header(name: "h", value: [1])
+        let header = ReceivedRecord.Header(name: "h", value: [1])
         #expect(reader.received.map(\.headers) == sizes.flatMap { _ in [[], [header], []] })
         // Two records of each size have no headers, and this must be recognized. Size 0 is an exception:
         // librdkafka has no pointer for an empty value.

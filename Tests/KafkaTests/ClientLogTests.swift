@@ -23,7 +23,7 @@ import Testing
             errors.append(error)
         }
 
-        func clientStatistics(json: UnsafeRawBufferPointer) {
+        func clientReportedStatistics(json: UnsafeRawBufferPointer) {
             isOnOneThread = isOnOneThread && pthread_equal(thread, pthread_self()) != 0
             statistics.append(String(decoding: json, as: UTF8.self))
             hasBrokerUp = KafkaLibrary.hasBrokerUp(statistics: json)

@@ -4,11 +4,13 @@ import Testing
 
 @Suite(.ownThread) struct ConfigurationTests {
     final class NoHandler: ConsumerHandler {
-        func assigned(_ partitions: [TopicPartition]) {}
-        func revoked(_ partitions: [TopicPartition], lost: Bool) {}
+        func partitionsAssigned(_ partitions: [TopicPartition]) {}
+        func partitionsRevoked(_ partitions: [TopicPartition], areLost: Bool) {}
     }
 
-    static let needed: [(name: String, value: String)] = [("bootstrap.servers", "127.0.0.1:1"), ("group.id", "g")]
+    static let requiredProperties: [(name: String, value: String)] = [
+        ("bootstrap.servers", "127.0.0.1:1"), ("group.id", "g"),
+    ]
 
     /// Returns the error of a `Consumer` with these properties; nil if it starts. It is then closed before it
     /// gets an assignment.
@@ -38,10 +40,10 @@ import Testing
         ("compression.type", "rar"),
     ])
     func `A bad property is named`(name: String, value: String) throws {
-        let error = try #require(consumerError(Self.needed + [(name, value)]))
+        let error = try #require(consumerError(Self.requiredProperties + [(name, value)]))
         #expect(error.reason.contains("property \(name):"))
         #expect(!error.isRetriable)
-        #expect(producerError(Self.needed + [(name, value)])?.reason.contains("property \(name):") == true)
+        #expect(producerError(Self.requiredProperties + [(name, value)])?.reason.contains("property \(name):") == true)
     }
 
     @Test(arguments: [
@@ -51,7 +53,7 @@ import Testing
         ("auto.commit.interval.ms", "0", "auto.commit.interval.ms"),
     ])
     func `The consumer refuses properties that break a promise`(name: String, value: String, named: String) throws {
-        let error = try #require(consumerError(Self.needed + [(name, value)]))
+        let error = try #require(consumerError(Self.requiredProperties + [(name, value)]))
         #expect(error.reason.hasPrefix("property \(named): must"))
     }
 
@@ -62,13 +64,13 @@ import Testing
         ("log.queue", "false", "log.queue"),
     ])
     func `The producer refuses properties that break a promise`(name: String, value: String, named: String) throws {
-        let error = try #require(producerError(Self.needed + [(name, value)]))
+        let error = try #require(producerError(Self.requiredProperties + [(name, value)]))
         #expect(error.reason.hasPrefix("property \(named): must"))
     }
 
     @Test func `Acknowledgement by one broker is refused`() throws {
         for name in ["acks", "request.required.acks"] {
-            let error = try #require(producerError(Self.needed + [(name, "1")]))
+            let error = try #require(producerError(Self.requiredProperties + [(name, "1")]))
             #expect(error.reason.contains("acks"))
         }
     }
@@ -80,13 +82,16 @@ import Testing
     }
 
     @Test func `A later property overrides an earlier one and the default`() {
-        #expect(consumerError(Self.needed + [("check.crcs", "nonsense"), ("check.crcs", "true")]) != nil)
-        #expect(producerError(Self.needed + [("enable.idempotence", "false"), ("enable.idempotence", "true")]) == nil)
+        #expect(consumerError(Self.requiredProperties + [("check.crcs", "nonsense"), ("check.crcs", "true")]) != nil)
+        #expect(
+            producerError(Self.requiredProperties + [("enable.idempotence", "false"), ("enable.idempotence", "true")])
+                == nil
+        )
     }
 
     @Test(arguments: [[], [""], ["^pattern.*"], ["a", "a"], ["a\0b"], ["a", "b", "^c"]])
     func `A bad topic is refused`(topics: [String]) throws {
-        let error = try #require(consumerError(Self.needed, topics: topics))
+        let error = try #require(consumerError(Self.requiredProperties, topics: topics))
         #expect(error.reason.contains("topic"))
     }
 

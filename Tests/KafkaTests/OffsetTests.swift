@@ -6,7 +6,9 @@ import Testing
     private static let partition = TopicPartition(topic: TopicIdentifier(index: 0), partition: 0)
 
     /// Returns a broker with a topic whose first partition has numbered records.
-    private static func filled(partitions: Int = 1, count: Int) async throws -> (EmbeddedBroker, TestProducer) {
+    private static func brokerWithRecords(partitions: Int = 1, count: Int) async throws -> (
+        EmbeddedBroker, TestProducer
+    ) {
         let broker = try EmbeddedBroker()
         try broker.createTopic("commands", partitions: partitions)
         let producer = try TestProducer(broker)
@@ -22,19 +24,19 @@ import Testing
     }
 
     @Test func `Only stored offsets are committed`() async throws {
-        let (broker, producer) = try await Self.filled(count: 100)
+        let (broker, producer) = try await Self.brokerWithRecords(count: 100)
 
         let first = try TestConsumer(broker, group: "g", topics: ["commands"])
         #expect(await first.run { $0.received.count == 100 })
-        #expect(try first.consumer.committed([Self.partition]).map { try $0.get() } == [nil])
+        #expect(try first.consumer.fetchCommittedOffsets(of: [Self.partition]).map { try $0.get() } == [nil])
         #expect(first.consumer.storeOffset(topic: Self.partition.topic, partition: 0, nextOffset: 37) == nil)
         #expect(first.consumer.commitStored() == nil)
-        #expect(try first.consumer.committed([Self.partition]).map { try $0.get() } == [37])
+        #expect(try first.consumer.fetchCommittedOffsets(of: [Self.partition]).map { try $0.get() } == [37])
         // The close also commits an offset that was stored without a commit request.
         #expect(first.consumer.storeOffset(topic: Self.partition.topic, partition: 0, nextOffset: 42) == nil)
         #expect(first.close() == .closed)
         #expect(first.revokedEvents.map(\.partitions) == [[Self.partition]])
-        #expect(first.revokedEvents.map(\.lost) == [false])
+        #expect(first.revokedEvents.map(\.areLost) == [false])
 
         try await Self.expectTheNextMember(of: broker, toRead: Array(42..<100))
         producer.close()
@@ -43,7 +45,7 @@ import Testing
     /// A coordinator refuses commits during a rebalance. A consumer that leaves its group could not commit
     /// later, so it repeats the commit first.
     @Test func `A commit that is refused during a rebalance is repeated before a member leaves`() async throws {
-        let (broker, producer) = try await Self.filled(count: 10)
+        let (broker, producer) = try await Self.brokerWithRecords(count: 10)
         let first = try TestConsumer(broker, group: "g", topics: ["commands"])
         #expect(await first.run { $0.received.count == 10 })
         #expect(first.consumer.storeOffset(topic: Self.partition.topic, partition: 0, nextOffset: 7) == nil)
@@ -61,8 +63,8 @@ import Testing
     private static let topicAuthorizationFailed: Int32 = 29
 
     /// Returns the only consumer of a group. It has read 10 records, and has committed offset 3.
-    private static func readingGroup() async throws -> (EmbeddedBroker, TestProducer, TestConsumer) {
-        let (broker, producer) = try await filled(count: 10)
+    private static func groupWithReader() async throws -> (EmbeddedBroker, TestProducer, TestConsumer) {
+        let (broker, producer) = try await brokerWithRecords(count: 10)
         let reader = try TestConsumer(broker, group: "g", topics: ["commands"], oldVersion)
         #expect(await reader.run { $0.received.count == 10 })
         #expect(reader.consumer.storeOffset(topic: partition.topic, partition: 0, nextOffset: 3) == nil)
@@ -71,11 +73,11 @@ import Testing
     }
 
     @Test func `A partition that the coordinator refuses does not look like one without an offset`() async throws {
-        let (broker, producer, reader) = try await Self.readingGroup()
-        #expect(try reader.consumer.committed([Self.partition]).map { try $0.get() } == [3])
+        let (broker, producer, reader) = try await Self.groupWithReader()
+        #expect(try reader.consumer.fetchCommittedOffsets(of: [Self.partition]).map { try $0.get() } == [3])
         broker.fail(.offsetFetch, with: [Self.topicAuthorizationFailed])
         #expect {
-            _ = try reader.consumer.committed([Self.partition]).map { try $0.get() }
+            _ = try reader.consumer.fetchCommittedOffsets(of: [Self.partition]).map { try $0.get() }
         } throws: { error in
             let error = error as? KafkaError
             return error?.code == Self.topicAuthorizationFailed && error?.partition == Self.partition
@@ -85,7 +87,7 @@ import Testing
     }
 
     @Test func `The positions of a group are unknown if the coordinator refuses a partition`() async throws {
-        let (broker, producer, reader) = try await Self.readingGroup()
+        let (broker, producer, reader) = try await Self.groupWithReader()
         let positions = try GroupPositions(
             properties: [("bootstrap.servers", broker.bootstrapServers), ("group.id", "g")] + Self.oldVersion,
             topic: "commands",
@@ -104,12 +106,12 @@ import Testing
     }
 
     @Test func `Offset zero can be stored`() async throws {
-        let (broker, producer) = try await Self.filled(count: 3)
+        let (broker, producer) = try await Self.brokerWithRecords(count: 3)
         let reader = try TestConsumer(broker, group: "g", topics: ["commands"])
         #expect(await reader.run { $0.received.count == 3 })
         #expect(reader.consumer.storeOffset(topic: Self.partition.topic, partition: 0, nextOffset: 0) == nil)
         #expect(reader.consumer.commitStored() == nil)
-        #expect(try reader.consumer.committed([Self.partition]).map { try $0.get() } == [0])
+        #expect(try reader.consumer.fetchCommittedOffsets(of: [Self.partition]).map { try $0.get() } == [0])
         #expect(reader.close() == .closed)
         producer.close()
     }
@@ -117,11 +119,11 @@ import Testing
     /// A commit's metadata has the settled offsets above the committed one.
     @Test(arguments: ["cooperative-sticky", "range", "roundrobin"])
     func `Metadata is read back with the offset`(strategy: String) async throws {
-        let (broker, producer) = try await Self.filled(partitions: 2, count: 10)
+        let (broker, producer) = try await Self.brokerWithRecords(partitions: 2, count: 10)
         let metadata = [UInt8](repeating: UInt8(ascii: "o"), count: 4_096)
         let properties = [("auto.offset.reset", "error"), ("partition.assignment.strategy", strategy)]
         let first = try TestConsumer(broker, group: "g", topics: ["commands"], properties)
-        first.record.whenRevoked = { [consumer = first.consumer] _ in
+        first.record.onRevoked = { [consumer = first.consumer] _ in
             let error = consumer.storeOffset(
                 topic: Self.partition.topic,
                 partition: 0,
@@ -145,7 +147,7 @@ import Testing
     }
 
     @Test func `An offset is committed again when only its metadata has changed`() async throws {
-        let (broker, producer) = try await Self.filled(count: 10)
+        let (broker, producer) = try await Self.brokerWithRecords(count: 10)
         let first = try TestConsumer(broker, group: "g", topics: ["commands"])
         #expect(await first.run { $0.received.count == 10 })
         for metadata in ["a", "b"] {
@@ -167,13 +169,13 @@ import Testing
     }
 
     @Test func `Stored offsets are committed in the background`() async throws {
-        let (broker, producer) = try await Self.filled(count: 10)
+        let (broker, producer) = try await Self.brokerWithRecords(count: 10)
         let reader = try TestConsumer(broker, group: "g", topics: ["commands"])
         #expect(await reader.run { $0.received.count == 10 })
         #expect(reader.consumer.storeOffset(topic: Self.partition.topic, partition: 0, nextOffset: 10) == nil)
         try await eventuallyInTask("a commit in the background") {
             #expect(reader.consumer.commitIfDue(nowMilliseconds: monotonicMilliseconds()) == nil)
-            return try reader.consumer.committed([Self.partition]).map { try $0.get() } == [10]
+            return try reader.consumer.fetchCommittedOffsets(of: [Self.partition]).map { try $0.get() } == [10]
         }
         #expect(reader.close() == .closed)
         producer.close()
@@ -191,9 +193,9 @@ import Testing
     }
 
     @Test func `The revoked handler may store the final offsets`() async throws {
-        let (broker, producer) = try await Self.filled(count: 20)
+        let (broker, producer) = try await Self.brokerWithRecords(count: 20)
         let first = try TestConsumer(broker, group: "g", topics: ["commands"])
-        first.record.whenRevoked = { [consumer = first.consumer] partitions in
+        first.record.onRevoked = { [consumer = first.consumer] partitions in
             #expect(partitions == [Self.partition])
             #expect(consumer.storeOffset(topic: Self.partition.topic, partition: 0, nextOffset: 17) == nil)
         }
@@ -204,7 +206,7 @@ import Testing
     }
 
     @Test func `A missing offset is an error that names the partition`() async throws {
-        let (broker, producer) = try await Self.filled(count: 5)
+        let (broker, producer) = try await Self.brokerWithRecords(count: 5)
         let properties = [("auto.offset.reset", "error"), ("partition.assignment.strategy", "cooperative-sticky")]
         let reader = try TestConsumer(broker, group: "new", topics: ["commands"], properties)
         #expect(await reader.run { !$0.errors.isEmpty })
@@ -258,7 +260,7 @@ import Testing
         #expect(reader.close() == .closed)
         // The producer sends eleven batches, each of a tenth of the limit. The broker cannot keep all, so it
         // deletes the oldest records.
-        let topic = try producer.producer.topic("commands")
+        let topic = try producer.producer.makeTopic("commands")
         let tenth = [UInt8](repeating: 7, count: EmbeddedBroker.retainedBytesPerPartition / 10)
         for count in 1...11 {
             #expect(producer.send(topic, partition: 0, value: tenth).isQueued)
@@ -277,7 +279,7 @@ import Testing
         #expect(await late.run { $0.received.count == 3 })
         if isOtherPaused { late.consumer.pause([other]) }
         #expect(late.consumer.seek(Self.partition, to: .beginning) == nil)
-        #expect(late.consumer.paused == (isOtherPaused ? [other] : []))
+        #expect(late.consumer.pausedPartitions == (isOtherPaused ? [other] : []))
         try await producer.fill("commands", partition: 1, count: 1, from: 3)
         #expect(await late.run { reader in reader.received.count { $0.partition == 0 } >= 9 })
         if isOtherPaused {
@@ -293,7 +295,7 @@ import Testing
     }
 
     @Test func `A seek goes back and forth`() async throws {
-        let (broker, producer) = try await Self.filled(count: 10)
+        let (broker, producer) = try await Self.brokerWithRecords(count: 10)
         let reader = try TestConsumer(broker, group: "g", topics: ["commands"])
         #expect(await reader.run { $0.received.count == 10 })
         #expect(reader.consumer.seek(Self.partition, to: .offset(6)) == nil)
@@ -309,7 +311,7 @@ import Testing
     /// records.
     @Test(arguments: ["cooperative-sticky", "range"])
     func `The positions where reading begins and where logs end are known`(strategy: String) async throws {
-        let (broker, producer) = try await Self.filled(partitions: 2, count: 10)
+        let (broker, producer) = try await Self.brokerWithRecords(partitions: 2, count: 10)
         let properties = [("auto.offset.reset", "error"), ("partition.assignment.strategy", strategy)]
         let first = try TestConsumer(broker, group: "g", topics: ["commands"], properties)
         #expect(await first.run { !$0.assignedEvents.isEmpty })
@@ -354,7 +356,7 @@ import Testing
     }
 
     @Test func `The end of a partition is an event`() async throws {
-        let (broker, producer) = try await Self.filled(count: 4)
+        let (broker, producer) = try await Self.brokerWithRecords(count: 4)
         let reader = try TestConsumer(broker, group: "g", topics: ["commands"], [("enable.partition.eof", "true")])
         #expect(await reader.run { !$0.ends.isEmpty })
         #expect(reader.received.count == 4)

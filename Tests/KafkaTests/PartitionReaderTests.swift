@@ -6,7 +6,7 @@ import Testing
 struct PartitionReaderTests {
     private func produce(_ broker: EmbeddedBroker, _ records: [(key: String, value: String)]) throws {
         let producer = try Producer(properties: [("bootstrap.servers", broker.bootstrapServers), ("linger.ms", "0")])
-        let topic = try producer.topic("t")
+        let topic = try producer.makeTopic("t")
         for record in records {
             var key = record.key
             var value = record.value

@@ -7,13 +7,13 @@ import Testing
         let broker = try EmbeddedBroker()
         try broker.createTopic("results", partitions: 4)
         let producer = try TestProducer(broker)
-        let topic = try producer.producer.topic("results")
+        let topic = try producer.producer.makeTopic("results")
         let opaques: [UInt64] = (0..<5_000).map { $0 &* 0x9E37_79B9_7F4A_7C15 } + [0, .max]
         for opaque in opaques { #expect(producer.send(topic, value: [1, 2, 3], opaque: opaque).isQueued) }
         #expect(await producer.awaitReports(opaques.count))
         #expect(producer.reports.map(\.opaque).sorted() == opaques.sorted())
         #expect(producer.reports.allSatisfy { $0.error == 0 && $0.persistence == .persisted })
-        #expect(producer.producer.outstanding == 0)
+        #expect(producer.producer.outstandingCount == 0)
         producer.close()
     }
 
@@ -21,14 +21,14 @@ import Testing
         let broker = try EmbeddedBroker()
         try broker.createTopic("results", partitions: 1)
         let producer = try TestProducer(broker, [("queue.buffering.max.messages", "10")])
-        let topic = try producer.producer.topic("results")
+        let topic = try producer.producer.makeTopic("results")
         try broker.takeDown()
         for index in 0..<10 { #expect(producer.send(topic, value: [1], opaque: UInt64(index)).isQueued) }
         #expect(producer.send(topic, value: [1]).isQueueFull)
         var headers = ProducedHeaders(capacity: 1)
         withBytes([1]) { headers.append("h", $0) }
-        let headed = producer.producer.produce(topic: topic, key: nil, value: nil, headers: headers, opaque: 0)
-        #expect(headed.isQueueFull)
+        let outcome = producer.producer.produce(topic: topic, key: nil, value: nil, headers: headers, opaque: 0)
+        #expect(outcome.isQueueFull)
         try broker.bringUp()
         #expect(await producer.awaitReports(10))
         #expect(producer.reports.allSatisfy { $0.error == 0 })
@@ -41,7 +41,7 @@ import Testing
         let broker = try EmbeddedBroker()
         try broker.createTopic("results", partitions: 1)
         let producer = try TestProducer(broker, [("delivery.timeout.ms", "1000")])
-        let topic = try producer.producer.topic("results")
+        let topic = try producer.producer.makeTopic("results")
         try broker.takeDown()
         #expect(producer.send(topic, value: [1], opaque: 77).isQueued)
         #expect(await producer.awaitReports(1))
@@ -54,7 +54,7 @@ import Testing
         let broker = try EmbeddedBroker()
         try broker.createTopic("results", partitions: 1)
         let producer = try TestProducer(broker, [("retry.backoff.ms", "1")])
-        let topic = try producer.producer.topic("results")
+        let topic = try producer.producer.makeTopic("results")
         // The errors mean in this order: connection closed, request timed out, not the leader. The client
         // repeats the request after each error.
         broker.fail(.produce, with: [-195, 7, 6])
@@ -68,7 +68,7 @@ import Testing
         let broker = try EmbeddedBroker()
         try broker.createTopic("results", partitions: 1)
         let producer = try TestProducer(broker)
-        let topic = try producer.producer.topic("results")
+        let topic = try producer.producer.makeTopic("results")
         // Error 29 means that the producer is not authorized for the topic.
         broker.fail(.produce, with: [29])
         #expect(producer.send(topic, value: [1], opaque: 9).isQueued)
@@ -82,10 +82,10 @@ import Testing
         let broker = try EmbeddedBroker()
         try broker.createTopic("results", partitions: 1)
         let producer = try TestProducer(broker)
-        let topic = try producer.producer.topic("results")
+        let topic = try producer.producer.makeTopic("results")
         let error = try #require(producer.send(topic, value: [UInt8](repeating: 0, count: 2_000_000)).error)
         #expect(error.name == "MSG_SIZE_TOO_LARGE")
-        #expect(producer.producer.outstanding == 0)
+        #expect(producer.producer.outstandingCount == 0)
         producer.close()
     }
 
@@ -93,7 +93,7 @@ import Testing
         let broker = try EmbeddedBroker()
         try broker.createTopic("results", partitions: 1)
         let producer = try TestProducer(broker)
-        let topic = try producer.producer.topic("results")
+        let topic = try producer.producer.makeTopic("results")
         #expect(producer.producer.fatalError == nil)
         // Error 45 means that a sequence number is out of order. Client and broker disagree about the oldest
         // request in flight, so the error is fatal.
@@ -115,7 +115,7 @@ import Testing
         let broker = try EmbeddedBroker()
         try broker.createTopic("results", partitions: 1)
         let producer = try TestProducer(broker, [("linger.ms", "60000")])
-        let topic = try producer.producer.topic("results")
+        let topic = try producer.producer.makeTopic("results")
         #expect(producer.send(topic, value: [1], opaque: 3).isQueued)
         var opaques: [UInt64] = []
         let limit = eventLimitMilliseconds
@@ -129,7 +129,7 @@ import Testing
         let broker = try EmbeddedBroker()
         try broker.createTopic("results", partitions: 1)
         let producer = try TestProducer(broker)
-        let topic = try producer.producer.topic("results")
+        let topic = try producer.producer.makeTopic("results")
         try broker.takeDown()
         for index in 0..<5 { #expect(producer.send(topic, value: [1], opaque: UInt64(index)).isQueued) }
         var early = 0
@@ -146,7 +146,7 @@ import Testing
         let broker = try EmbeddedBroker()
         try broker.createTopic("results", partitions: 4)
         let producer = try TestProducer(broker)
-        let topic = try producer.producer.topic("results")
+        let topic = try producer.producer.makeTopic("results")
         let shared = producer.producer
         await withTaskGroup(of: Void.self) { group in
             for lane in 0..<4 {

@@ -7,7 +7,7 @@ import Testing
         let broker = try EmbeddedBroker()
         try broker.createTopic("commands", partitions: 1)
         let producer = try TestProducer(broker)
-        let topic = try producer.producer.topic("commands")
+        let topic = try producer.producer.makeTopic("commands")
         let large = [UInt8]((0...(64 * 1024)).map { UInt8(truncatingIfNeeded: $0) })
         let cases: [(key: [UInt8]?, value: [UInt8]?)] = [
             (Array("a".utf8), Array("value".utf8)),
@@ -42,22 +42,28 @@ import Testing
         let broker = try EmbeddedBroker()
         try broker.createTopic("dead", partitions: 1)
         let producer = try TestProducer(broker)
-        let topic = try producer.producer.topic("dead")
+        let topic = try producer.producer.makeTopic("dead")
         let headers: [(name: StaticString, value: [UInt8]?)] = [
             ("error", Array("invalid".utf8)), ("detail", []), ("source", nil), ("error", [0xFF, 0x00]),
         ]
         for value in [Array("body".utf8), nil, []] as [[UInt8]?] {
             let outcome = withBytes(value) { value in
-                var made = ProducedHeaders(capacity: 1)
-                for header in headers { withBytes(header.value) { made.append(header.name, $0) } }
-                return producer.producer.produce(topic: topic, key: nil, value: value, headers: made, opaque: 7)
+                var producedHeaders = ProducedHeaders(capacity: 1)
+                for header in headers { withBytes(header.value) { producedHeaders.append(header.name, $0) } }
+                return producer.producer.produce(
+                    topic: topic,
+                    key: nil,
+                    value: value,
+                    headers: producedHeaders,
+                    opaque: 7
+                )
             }
             #expect(outcome.isQueued)
         }
         #expect(await producer.awaitReports(3))
         let reader = try TestConsumer(broker, group: "g", topics: ["dead"])
         #expect(await reader.run { $0.received.count == 3 })
-        let expected = headers.map { Received.Header(name: "\($0.name)", value: $0.value) }
+        let expected = headers.map { ReceivedRecord.Header(name: "\($0.name)", value: $0.value) }
         #expect(reader.received.map(\.headers) == [expected, expected, expected])
         #expect(reader.received.map(\.value) == [Array("body".utf8), nil, []])
         // If several headers have the same name, the last one counts; a null header counts as missing.
@@ -100,7 +106,7 @@ import Testing
         let back = Message(taking: message.releaseOwnership())
         #expect(back.offset == 1)
         #expect(back.timestampMilliseconds > 1_500_000_000_000)
-        #expect(Received(back).value == Array("1".utf8))
+        #expect(ReceivedRecord(back).value == Array("1".utf8))
         _ = consume back
         #expect(reader.close() == .closed)
         producer.close()
@@ -110,7 +116,7 @@ import Testing
         let broker = try EmbeddedBroker()
         try broker.createTopic("commands", partitions: 8)
         let producer = try TestProducer(broker)
-        let topic = try producer.producer.topic("commands")
+        let topic = try producer.producer.makeTopic("commands")
         // Kafka's Java client chooses the partition in the same way: (murmur2(key) & 0x7fffffff) %
         // partitions.
         for key in ["activity-1", "activity-2", "activity-3"] {
@@ -142,7 +148,7 @@ import Testing
             index += 4
         }
         let rest = bytes[index...]
-        for (place, byte) in rest.enumerated().reversed() { hash ^= UInt32(byte) << (8 * UInt32(place)) }
+        for (offset, byte) in rest.enumerated().reversed() { hash ^= UInt32(byte) << (8 * UInt32(offset)) }
         if !rest.isEmpty { hash = hash &* multiplier }
         hash = (hash ^ (hash >> 13)) &* multiplier
         return hash ^ (hash >> 15)

@@ -5,15 +5,15 @@ import Testing
 
 /// Records the events that a consumer reports to its handler.
 final class RebalanceRecord: ConsumerHandler {
-    private(set) var assigned: [[TopicPartition]] = []
-    private(set) var revoked: [(partitions: [TopicPartition], lost: Bool)] = []
-    var whenRevoked: (([TopicPartition]) -> Void)?
+    private(set) var assignedEvents: [[TopicPartition]] = []
+    private(set) var revokedEvents: [(partitions: [TopicPartition], areLost: Bool)] = []
+    var onRevoked: (([TopicPartition]) -> Void)?
 
-    func assigned(_ partitions: [TopicPartition]) { assigned.append(partitions) }
+    func partitionsAssigned(_ partitions: [TopicPartition]) { assignedEvents.append(partitions) }
 
-    func revoked(_ partitions: [TopicPartition], lost: Bool) {
-        revoked.append((partitions, lost))
-        whenRevoked?(partitions)
+    func partitionsRevoked(_ partitions: [TopicPartition], areLost: Bool) {
+        revokedEvents.append((partitions, areLost))
+        onRevoked?(partitions)
     }
 }
 
@@ -22,7 +22,7 @@ final class TestConsumer: CustomStringConvertible {
     let consumer: Consumer
     let record = RebalanceRecord()
     private let wakeup = WakeupPipe()
-    private(set) var received: [Received] = []
+    private(set) var received: [ReceivedRecord] = []
     private(set) var errors: [KafkaError] = []
     private(set) var ends: [TopicPartition] = []
     private(set) var endOffsets: [Int64] = []
@@ -35,8 +35,8 @@ final class TestConsumer: CustomStringConvertible {
         var received: Int
     }
 
-    var assignedEvents: [[TopicPartition]] { record.assigned }
-    var revokedEvents: [(partitions: [TopicPartition], lost: Bool)] { record.revoked }
+    var assignedEvents: [[TopicPartition]] { record.assignedEvents }
+    var revokedEvents: [(partitions: [TopicPartition], areLost: Bool)] { record.revokedEvents }
 
     static let defaults: [(name: String, value: String)] = [
         ("auto.offset.reset", "earliest"), ("fetch.wait.max.ms", "10"), ("auto.commit.interval.ms", "50"),
@@ -51,8 +51,12 @@ final class TestConsumer: CustomStringConvertible {
         topics: [String],
         _ properties: [(name: String, value: String)] = []
     ) throws {
-        let needed = [("bootstrap.servers", broker.bootstrapServers), ("group.id", group)]
-        consumer = try Consumer(properties: needed + Self.defaults + properties, topics: topics, handler: record)
+        let requiredProperties = [("bootstrap.servers", broker.bootstrapServers), ("group.id", group)]
+        consumer = try Consumer(
+            properties: requiredProperties + Self.defaults + properties,
+            topics: topics,
+            handler: record
+        )
         consumer.setWakeup(descriptor: wakeup.writing)
     }
 
@@ -110,12 +114,12 @@ final class TestConsumer: CustomStringConvertible {
     /// Polls once; returns false if no event was waiting. One poll may report an assignment and a record.
     func step() -> Bool {
         let event = consumer.poll()
-        while assignments.count < record.assigned.count {
+        while assignments.count < record.assignedEvents.count {
             assignments.append(Assignment(startPositions: consumer.startPositions, received: received.count))
         }
         switch event {
         case .none: return false
-        case .message(let message): received.append(Received(message))
+        case .message(let message): received.append(ReceivedRecord(message))
         case .partitionEnd(let partition, let offset):
             ends.append(partition)
             endOffsets.append(offset)

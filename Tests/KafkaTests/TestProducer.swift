@@ -54,7 +54,7 @@ final class TestProducer {
     /// Produces `count` records to a partition, and waits for their acknowledgement. Their values are the
     /// numbers from `first` on, as text.
     func fill(_ topic: String, partition: Int32 = 0, count: Int, from first: Int = 0) async throws {
-        let handle = try producer.topic(topic)
+        let handle = try producer.makeTopic(topic)
         let before = reports.count
         for number in first..<(first + count) {
             #expect(send(handle, partition: partition, value: Array(String(number).utf8)).isQueued)

@@ -58,7 +58,7 @@ package struct RecordSender {
         contact: BrokerContact? = nil
     ) throws(KafkaError) {
         do throws(KafkaError) {
-            self.topic = try producer.topic(topic)
+            self.topic = try producer.makeTopic(topic)
         } catch {
             _ = producer.close(deadlineMilliseconds: Self.closeMilliseconds)
             throw error

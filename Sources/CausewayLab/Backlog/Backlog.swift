@@ -148,7 +148,7 @@ final class Backlog {
             }
             try checkParts()
         }
-        while commandProducer.producer.outstanding > 0 {
+        while commandProducer.producer.outstandingCount > 0 {
             commandProducer.takeReports()
             try checkParts()
             usleep(1_000)

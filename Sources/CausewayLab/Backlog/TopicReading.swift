@@ -62,7 +62,7 @@ final class TopicReading: ConsumerHandler {
         consumer = nil
     }
 
-    func assigned(_ partitions: [TopicPartition]) { assignedMilliseconds = Clock.milliseconds }
+    func partitionsAssigned(_ partitions: [TopicPartition]) { assignedMilliseconds = Clock.milliseconds }
 
-    func revoked(_ partitions: [TopicPartition], lost: Bool) {}
+    func partitionsRevoked(_ partitions: [TopicPartition], areLost: Bool) {}
 }

@@ -22,8 +22,8 @@ final class CommandProducer {
             throw LabError("the demo cannot write to Kafka: \(error)")
         }
         do throws(KafkaError) {
-            commands = try producer.topic(Self.commandsTopic)
-            registrations = try producer.topic(Self.registrationsTopic)
+            commands = try producer.makeTopic(Self.commandsTopic)
+            registrations = try producer.makeTopic(Self.registrationsTopic)
         } catch {
             _ = producer.close(deadlineMilliseconds: 0)
             throw LabError("the demo cannot write to Kafka: \(error)")

@@ -84,7 +84,7 @@ final class FanoutResults: ConsumerHandler {
         consumer = nil
     }
 
-    func assigned(_ partitions: [TopicPartition]) {}
+    func partitionsAssigned(_ partitions: [TopicPartition]) {}
 
-    func revoked(_ partitions: [TopicPartition], lost: Bool) {}
+    func partitionsRevoked(_ partitions: [TopicPartition], areLost: Bool) {}
 }

@@ -42,7 +42,7 @@ final class OutageResults: ConsumerHandler {
         consumer = nil
     }
 
-    func assigned(_ partitions: [TopicPartition]) {}
+    func partitionsAssigned(_ partitions: [TopicPartition]) {}
 
-    func revoked(_ partitions: [TopicPartition], lost: Bool) {}
+    func partitionsRevoked(_ partitions: [TopicPartition], areLost: Bool) {}
 }

@@ -32,7 +32,7 @@ struct EmptyAssignment {
 
 /// Handles the partitions that the group assigns and revokes.
 extension Intake {
-    func assigned(_ partitions: [TopicPartition]) {
+    func partitionsAssigned(_ partitions: [TopicPartition]) {
         // While the consumer closes, the lanes have ended, and the consumer gives back newly assigned
         // partitions at once. So these partitions need no lane.
         guard phase == .running else { return }
@@ -55,12 +55,12 @@ extension Intake {
         note(.partitionsAssigned, ["count": "\(partitions.count)"])
     }
 
-    func revoked(_ partitions: [TopicPartition], lost: Bool) {
-        note(.partitionsRevoked, ["count": "\(partitions.count)", "lost": "\(lost)"])
+    func partitionsRevoked(_ partitions: [TopicPartition], areLost: Bool) {
+        note(.partitionsRevoked, ["count": "\(partitions.count)", "lost": "\(areLost)"])
         // No lane may read these partitions until the group has assigned them again, so until then the worker
         // does not count as a member of the group.
         noteMembership(.joining)
-        if !lost { drain(partitions) }
+        if !areLost { drain(partitions) }
         for partition in partitions {
             guard let assignment = assignments[partition] else { continue }
             sendOrder(.release, partition, number: assignment.assignmentNumber, lane: assignment.lane)

@@ -20,7 +20,7 @@ extension Intake: ClientLogHandler {
         note(.kafkaError, level: .warning, ["error": "\(error)"])
     }
 
-    func clientStatistics(json: UnsafeRawBufferPointer) {
+    func clientReportedStatistics(json: UnsafeRawBufferPointer) {
         noteBroker(isUp: KafkaLibrary.hasBrokerUp(statistics: json), reason: "no connection to a broker is up")
     }
 

@@ -120,7 +120,7 @@ extension Intake {
         let assignedPartitions = assignments.all
         metrics.set(.kafkaReady, to: isBrokerUp == true ? 1 : 0)
         metrics.set(.partitionsAssigned, to: Int64(assignedPartitions.count))
-        metrics.set(.partitionsPaused, to: Int64(consumer.paused.subtracting(pausedPartitions.partitions).count))
+        metrics.set(.partitionsPaused, to: Int64(consumer.pausedPartitions.subtracting(pausedPartitions.partitions).count))
         metrics.set(
             .partitionsStuck,
             to: Int64(unfetchedPartitions.partitionsWithOffsetGone.union(partitionsWithoutPosition.errors.keys).count)
@@ -167,7 +167,7 @@ extension Intake {
     func askForLogEnds() {
         guard unfetchedPartitions.isDue(nowMilliseconds: loop.nowMilliseconds), isBrokerUp == true else { return }
         let partitions = Array(
-            consumer.paused.union(partitionsWithoutPosition.errors.keys)
+            consumer.pausedPartitions.union(partitionsWithoutPosition.errors.keys)
                 .union(unfetchedPartitions.partitionsWithOffsetGone)
         )
         .filter { assignments[$0] != nil && !pausedPartitions.contains($0) }

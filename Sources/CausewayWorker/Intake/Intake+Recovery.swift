@@ -44,10 +44,13 @@ extension Intake {
     /// request, so that the thread does not block longer.
     func recoverPartitionsWithoutPosition() {
         guard partitionsWithoutPosition.isDue(nowMilliseconds: loop.nowMilliseconds) else { return }
-        announceBlocking(milliseconds: 2 * Int64(Consumer.requestLimitMilliseconds))
+        announceBlocking(milliseconds: 2 * Int64(Consumer.requestTimeoutMilliseconds))
         let partitions = Array(partitionsWithoutPosition.errors.keys)
         do throws(KafkaError) {
-            let committed = try consumer.committed(partitions, timeoutMilliseconds: Consumer.requestLimitMilliseconds)
+            let committed = try consumer.fetchCommittedOffsets(
+                of: partitions,
+                timeoutMilliseconds: Consumer.requestTimeoutMilliseconds
+            )
             for (partition, answer) in zip(partitions, committed) {
                 let offset: Int64?
                 switch answer {

@@ -169,7 +169,7 @@ extension Intake {
         let timeout = PartitionRereading.requestTimeoutMilliseconds
         announceBlocking(milliseconds: 4 * Int64(timeout))
         if !unknownStartPartitions.isEmpty,
-            let offsets = try? consumer.committed(unknownStartPartitions, timeoutMilliseconds: timeout)
+            let offsets = try? consumer.fetchCommittedOffsets(of: unknownStartPartitions, timeoutMilliseconds: timeout)
         {
             for (partition, answer) in zip(unknownStartPartitions, offsets) {
                 switch answer {
@@ -197,7 +197,7 @@ extension Intake {
         }
         rereading.waitingRequests = []
         guard !requests.isEmpty else { return }
-        announceBlocking(milliseconds: 2 * Int64(Consumer.requestLimitMilliseconds))
+        announceBlocking(milliseconds: 2 * Int64(Consumer.requestTimeoutMilliseconds))
         do throws(KafkaError) {
             let startPositions = try startPositions(of: requests)
             loop.refreshClock()
@@ -247,7 +247,7 @@ extension Intake {
         if undrainedCount > 0 {
             note(.drainTimeOver, ["partitions": "\(undrainedCount)", "cause": "Redis has lost writes"])
         }
-        announceBlocking(milliseconds: 2 * Int64(Consumer.requestLimitMilliseconds))
+        announceBlocking(milliseconds: 2 * Int64(Consumer.requestTimeoutMilliseconds))
         for (index, partition) in draining.enumerated() {
             guard let entry = assignments[partition.request.topicPartition] else { continue }
             // Read the settled offset before the seek, because the seek changes where reading began.

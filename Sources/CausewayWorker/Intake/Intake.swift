@@ -227,7 +227,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
             // commit no offset of the partition.
             let topicPartition = TopicPartition(topic: message.topic, partition: partition)
             let reason = "\(name(of: topicPartition)): the record's offset \(offset) is out of range"
-            report(KafkaError(code: KafkaError.badRecord, reason: reason, partition: topicPartition))
+            report(KafkaError(code: KafkaError.badRecordCode, reason: reason, partition: topicPartition))
             return true
         }
         let lane = assignment.lane

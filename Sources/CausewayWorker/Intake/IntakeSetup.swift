@@ -24,12 +24,14 @@ struct IntakeSetup: @unchecked Sendable {
 final class ConsumerRelay: ConsumerHandler, ClientLogHandler {
     weak var intake: Intake?
 
-    func assigned(_ partitions: [TopicPartition]) { intake?.assigned(partitions) }
-    func revoked(_ partitions: [TopicPartition], lost: Bool) { intake?.revoked(partitions, lost: lost) }
+    func partitionsAssigned(_ partitions: [TopicPartition]) { intake?.partitionsAssigned(partitions) }
+    func partitionsRevoked(_ partitions: [TopicPartition], areLost: Bool) {
+        intake?.partitionsRevoked(partitions, areLost: areLost)
+    }
 
     func clientLogged(level: Int32, facility: UnsafeRawBufferPointer, message: UnsafeRawBufferPointer) {
         intake?.clientLogged(level: level, facility: facility, message: message)
     }
     func clientFailed(_ error: KafkaError) { intake?.clientFailed(error) }
-    func clientStatistics(json: UnsafeRawBufferPointer) { intake?.clientStatistics(json: json) }
+    func clientReportedStatistics(json: UnsafeRawBufferPointer) { intake?.clientReportedStatistics(json: json) }
 }

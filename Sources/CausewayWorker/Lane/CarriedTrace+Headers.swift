@@ -6,9 +6,9 @@ extension CarriedTrace {
     /// Reads the trace context from a record's headers. Returns nil if `traceparent` is missing or malformed.
     /// Uses the last header of a name that occurs more than once.
     init?(_ headers: MessageHeaders) {
-        guard let text = headers.last("traceparent"), let context = TraceContext(text) else { return nil }
+        guard let text = headers.lastValue(named: "traceparent"), let context = TraceContext(text) else { return nil }
         self.init(context: context)
-        guard let state = headers.last("tracestate"), state.count <= Self.stateBytesMax,
+        guard let state = headers.lastValue(named: "tracestate"), state.count <= Self.stateBytesMax,
             state.allSatisfy({ (0x20...0x7E).contains($0) || $0 == 0x09 })
         else { return }
         self.state = state

@@ -37,13 +37,13 @@ enum DeferredHeaders {
 
     /// Returns when the record must be read; nil if the header is missing or malformed.
     static func dueMilliseconds(of message: borrowing Message) -> Int64? {
-        guard let due = message.headers?.last("due") else { return nil }
+        guard let due = message.headers?.lastValue(named: "due") else { return nil }
         return Int64(String(decoding: due, as: UTF8.self))
     }
 
     /// Returns the deferral that a record's headers describe; nil if no lane has deferred the record.
     static func deferral(of message: borrowing Message) -> Deferral? {
-        message.headers?.last("state").flatMap { deferral(String(decoding: $0, as: UTF8.self)) }
+        message.headers?.lastValue(named: "state").flatMap { deferral(String(decoding: $0, as: UTF8.self)) }
     }
 
     static func state(of deferral: Deferral) -> String {

@@ -45,12 +45,12 @@ enum FanoutHeaders {
 
     /// Returns the instruction that a fan-out record's headers describe; nil if no lane wrote the record.
     static func instruction(of message: borrowing Message) -> FanoutInstruction? {
-        guard let state = message.headers?.last("state") else { return nil }
+        guard let state = message.headers?.lastValue(named: "state") else { return nil }
         return instruction(
             text(state),
-            channel: message.headers?.last("channel").map { text($0) },
-            startChannels: message.headers?.last("channels").map { text($0) },
-            absence: message.headers?.last("without-channel").map { text($0) }
+            channel: message.headers?.lastValue(named: "channel").map { text($0) },
+            startChannels: message.headers?.lastValue(named: "channels").map { text($0) },
+            absence: message.headers?.lastValue(named: "without-channel").map { text($0) }
         )
     }
 
@@ -58,7 +58,9 @@ enum FanoutHeaders {
     /// malformed.
     static func droppedFields(of message: borrowing Message) -> UnsafeRawBufferPointer {
         let nothing = UnsafeRawBufferPointer(start: nil, count: 0)
-        guard let names = message.headers?.last("dropped"), DroppedFields.isText(names) else { return nothing }
+        guard let names = message.headers?.lastValue(named: "dropped"), DroppedFields.isText(names) else {
+            return nothing
+        }
         return names
     }
 

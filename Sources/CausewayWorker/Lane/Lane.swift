@@ -330,7 +330,7 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, ThreadLog {
     static func productionReport(of error: Int32) -> ProductionReport {
         switch error {
         case 0: .acknowledged
-        case KafkaError.messageTooLarge: .tooLarge
+        case KafkaError.messageTooLargeCode: .tooLarge
         default: .failed
         }
     }

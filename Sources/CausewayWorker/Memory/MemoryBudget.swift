@@ -130,7 +130,7 @@ struct MemoryBudget: Equatable {
         [
             (
                 "queued.max.messages.kbytes",
-                String(min(Int64(KafkaProperties.consumerQueueKilobytes), consumerQueueBytes / 2 / 1_024))
+                String(min(Int64(KafkaProperties.consumerQueueKilobytesMax), consumerQueueBytes / 2 / 1_024))
             ),
             ("queued.min.messages", String(min(100_000, consumerQueueBytes / 2 / Self.recordOverheadBytes))),
             ("fetch.max.bytes", String(max(1 << 20, fetchBytes / 2))),
@@ -141,12 +141,15 @@ struct MemoryBudget: Equatable {
         [
             (
                 "queue.buffering.max.kbytes",
-                String(min(Int64(KafkaProperties.producerQueueKilobytes), producerQueueBytes / 2 / 1_024))
+                String(min(Int64(KafkaProperties.producerQueueKilobytesMax), producerQueueBytes / 2 / 1_024))
             ),
             (
                 "queue.buffering.max.messages",
                 String(
-                    min(Int64(KafkaProperties.producerQueueMessages), producerQueueBytes / 2 / Self.recordOverheadBytes)
+                    min(
+                        Int64(KafkaProperties.producerQueueMessagesMax),
+                        producerQueueBytes / 2 / Self.recordOverheadBytes
+                    )
                 )
             ),
         ]

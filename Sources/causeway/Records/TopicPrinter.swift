@@ -94,7 +94,7 @@ final class TopicPrinter: ConsumerHandler {
         }
     }
 
-    func assigned(_ partitions: [TopicPartition]) {
+    func partitionsAssigned(_ partitions: [TopicPartition]) {
         isAssigned = true
         if !partitions.isEmpty { hasHadPartitions = true }
         unfinishedPartitions.formUnion(partitions)
@@ -107,7 +107,7 @@ final class TopicPrinter: ConsumerHandler {
         )
     }
 
-    func revoked(_ partitions: [TopicPartition], lost: Bool) {
+    func partitionsRevoked(_ partitions: [TopicPartition], areLost: Bool) {
         unfinishedPartitions.subtract(partitions)
     }
 

@@ -1,7 +1,7 @@
 @testable import Kafka
 
 /// A copy of a record for comparison.
-struct Received: Equatable {
+struct ReceivedRecord: Equatable {
     var topic: Int32
     var partition: Int32
     var offset: Int64
@@ -31,15 +31,15 @@ struct Received: Equatable {
                 found.append(Header(name: String(decoding: name, as: UTF8.self), value: value.map { [UInt8]($0) }))
             }
         headers = found
-        lastError = message.headers?.last("error").map { [UInt8]($0) }
-        hasLastSource = message.headers?.last("source") != nil
+        lastError = message.headers?.lastValue(named: "error").map { [UInt8]($0) }
+        hasLastSource = message.headers?.lastValue(named: "source") != nil
         if let key = message.key, let value = message.value {
             certainlyHasNoHeaders = BatchFormat.certainlyHasNoHeaders(key: key, value: value)
         }
     }
 }
 
-extension [Received] {
+extension [ReceivedRecord] {
     /// The records' values as numbers, in the order of arrival.
     var numbers: [Int] { compactMap { $0.value.flatMap { Int(String(decoding: $0, as: UTF8.self)) } } }
 }
