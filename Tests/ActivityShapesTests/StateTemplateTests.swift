@@ -4,8 +4,8 @@ import Numbers
 import Testbed
 import Testing
 
-/// The worker's check remembers the forms of accepted states: their keys in order. It compares a state that
-/// has a known form with this form instead of the shapes. A match must never accept what the full check
+/// The worker's check remembers the templates of accepted states: their keys in order. It compares a state that
+/// has a known template with this template instead of the shapes. A match must never accept what the full check
 /// refuses.
 @Suite struct StateTemplateTests {
     private static func matches(_ templates: inout RecentStateTemplates, _ state: String) throws -> Bool {
@@ -47,8 +47,8 @@ import Testing
         var last = JSONTree(example)
         var (matched, unmatched, refused) = (0, 0, 0)
         for _ in 0..<5_000 {
-            // A change of the last accepted state usually keeps the form of that state. A change of the
-            // example usually has another form.
+            // A change of the last accepted state usually keeps the template of that state. A change of the
+            // example usually has another template.
             var tree = randomness.number(0...3) == 0 ? JSONTree(example) : last
             for _ in 0..<randomness.number(1...2) { tree = tree.mutated(&randomness) }
             guard case .object = tree, case let state = tree.text else { continue }
@@ -68,7 +68,7 @@ import Testing
         )
     }
 
-    /// Replaces bytes of a record whose state has a known form (its keys in order). The result may be no
+    /// Replaces bytes of a record whose state has a known template (its keys in order). The result may be no
     /// JSON.
     @Test(arguments: 1...4) func `The decoder reads the same with templates and without`(seed: UInt64) throws {
         let contract = try JudgesTests.contract()
@@ -85,17 +85,17 @@ import Testing
             for _ in 0..<randomness.number(1...2) { Self.change(&record, &randomness) }
             let isRead = record.withUnsafeBytes { bytes in
                 var none = ApsCache()
-                var noForms = RecentStateTemplates(isNeeded: false)
+                var noTemplates = RecentStateTemplates(isNeeded: false)
                 let alone = Result { () throws(Fault) in
-                    try Command.decodeAnySize(bytes, recalling: &none, &noForms)
+                    try Command.decodeAnySize(bytes, recalling: &none, &noTemplates)
                 }
                 var nothing = ApsCache()
-                let byForm = Result { () throws(Fault) in
+                let byTemplate = Result { () throws(Fault) in
                     try Command.decodeAnySize(bytes, recalling: &nothing, &templates)
                 }
                 let text = String(decoding: bytes, as: UTF8.self)
-                #expect(String(describing: alone) == String(describing: byForm), "\(text)")
-                guard case .success(let command) = byForm else {
+                #expect(String(describing: alone) == String(describing: byTemplate), "\(text)")
+                guard case .success(let command) = byTemplate else {
                     refused += 1
                     return false
                 }
@@ -122,9 +122,9 @@ import Testing
         record.replaceSubrange(place..<end, with: randomness.number(0...3) == 0 ? [] : Array(piece.utf8))
     }
 
-    /// A large value may repeat a key thousands of times. To learn the form of a value, the check compares
+    /// A large value may repeat a key thousands of times. To learn the template of a value, the check compares
     /// each key with all earlier keys. For a large value this would take too long, so the check learns no
-    /// form.
+    /// template.
     @Test func `A value that is larger than any body has no template`() throws {
         let contract = try JudgesTests.contract()
         defer { contract.deallocate() }

@@ -33,20 +33,20 @@ extension Contract {
         } catch {
             throw ShapesFault(path: "", reason: "is not JSON: \(error.message(in: bytes))")
         }
-        var reading = ShapesParser(text: text)
-        try reading.readApps(until: app)
-        self = reading.contract
+        var parser = ShapesParser(text: text)
+        try parser.readApps(until: app)
+        self = parser.contract
     }
 }
 
 extension ShapeNode {
-    fileprivate mutating func setBeginning(of name: String) {
+    fileprivate mutating func setNameBeginning(of name: String) {
         guard name.utf8.allSatisfy({ $0 >= 0x20 && $0 != UInt8(ascii: "\"") && $0 != UInt8(ascii: "\\") }) else {
             return
         }
         for (index, byte) in (Array(name.utf8) + [UInt8(ascii: "\"")]).prefix(8).enumerated() {
-            beginning |= UInt64(byte) << UInt64(index * 8)
-            beginningMask |= 0xFF << UInt64(index * 8)
+            nameBeginning |= UInt64(byte) << UInt64(index * 8)
+            nameBeginningMask |= 0xFF << UInt64(index * 8)
         }
     }
 }
@@ -59,7 +59,7 @@ private struct ShapesParser {
     init(text: JSONText) { self.text = text }
 
     mutating func readApps(until app: String) throws(ShapesFault) {
-        var others: [String] = []
+        var otherApps: [String] = []
         var position = text.skipWhitespace(0)
         while position < text.count {
             let members = try members(of: position, path: "")
@@ -71,13 +71,13 @@ private struct ShapesParser {
                 guard contract.types.isEmpty else { throw ShapesFault(path: "app", reason: "\(app) occurs twice") }
                 try readApp(members)
             } else {
-                others.append(name)
+                otherApps.append(name)
             }
             position = text.skipWhitespace(end(of: position))
         }
         guard contract.types.isEmpty else { return }
-        let found = others.isEmpty ? "is empty" : "has only \(others.joined(separator: ", "))"
-        throw ShapesFault(path: "", reason: "has no shapes of \(app): it \(found)")
+        let contents = otherApps.isEmpty ? "is empty" : "has only \(otherApps.joined(separator: ", "))"
+        throw ShapesFault(path: "", reason: "has no shapes of \(app): it \(contents)")
     }
 
     private mutating func readApp(_ members: [(key: String, value: Int)]) throws(ShapesFault) {
@@ -101,7 +101,7 @@ private struct ShapesParser {
         guard contract.types.count < Limits.shapeTypes else {
             throw ShapesFault(path: path, reason: "more than \(Limits.shapeTypes) types")
         }
-        var found: [String: Int] = [:]
+        var values: [String: Int] = [:]
         for member in try members(of: position, path: path) {
             // Only the simulator, which reads the same file, uses `identifierAttribute`. So the message about
             // an unknown key does not offer it.
@@ -109,18 +109,18 @@ private struct ShapesParser {
                 let path = "\(path).\(member.key)"
                 throw ShapesFault(path: path, reason: "is not a key; use name, attributes, contentState")
             }
-            found[member.key] = member.value
+            values[member.key] = member.value
         }
-        func required(_ key: String) throws(ShapesFault) -> Int {
-            guard let value = found[key] else { throw ShapesFault(path: "\(path).\(key)", reason: "is required") }
+        func requiredValue(_ key: String) throws(ShapesFault) -> Int {
+            guard let value = values[key] else { throw ShapesFault(path: "\(path).\(key)", reason: "is required") }
             return value
         }
-        let name = try string(try required("name"), path: "\(path).name")
+        let name = try string(try requiredValue("name"), path: "\(path).name")
         guard !name.isEmpty else { throw ShapesFault(path: "\(path).name", reason: "must not be empty") }
         let (offset, count) = append(name)
         var type = ContractType(nameOffset: offset, nameCount: count)
-        type.attributes = try root(try required("attributes"), path: "\(path).attributes")
-        type.contentState = try root(try required("contentState"), path: "\(path).contentState")
+        type.attributes = try addRoot(try requiredValue("attributes"), path: "\(path).attributes")
+        type.contentState = try addRoot(try requiredValue("contentState"), path: "\(path).contentState")
         contract.types.append(type)
     }
 
@@ -141,7 +141,7 @@ private struct ShapesParser {
         return first
     }
 
-    private mutating func root(_ position: Int, path: String) throws(ShapesFault) -> UInt32 {
+    private mutating func addRoot(_ position: Int, path: String) throws(ShapesFault) -> UInt32 {
         let node = try addNodes(1, path: path)
         if text.peek(position) == UInt8(ascii: "\""), try string(position, path: path) == "any" {
             return UInt32(node)
@@ -149,11 +149,11 @@ private struct ShapesParser {
         guard text.peek(position) == UInt8(ascii: "{") else {
             throw ShapesFault(path: path, reason: "must be an object of fields, or \"any\"")
         }
-        try setFields(node, position, path: path, depth: 1)
+        try setObject(node, position, path: path, depth: 1)
         return UInt32(node)
     }
 
-    private mutating func setFields(
+    private mutating func setObject(
         _ node: Int,
         _ position: Int,
         path: String,
@@ -170,15 +170,15 @@ private struct ShapesParser {
             let (offset, count) = append(field.key)
             contract.nodes[first + index].nameOffset = offset
             contract.nodes[first + index].nameCount = count
-            contract.nodes[first + index].setBeginning(of: field.key)
-            try set(first + index, field.value, path: "\(path).\(field.key)", depth: depth)
+            contract.nodes[first + index].setNameBeginning(of: field.key)
+            try setNode(first + index, field.value, path: "\(path).\(field.key)", depth: depth)
             let isRequired = !contract.nodes[first + index].isOptional && contract.nodes[first + index].kind != .any
-            if isRequired { _ = contract.nodes[node].required.insert(index) }
+            if isRequired { _ = contract.nodes[node].requiredFields.insert(index) }
         }
     }
 
     /// - Parameter depth: the number of containers around the value.
-    private mutating func set(_ node: Int, _ position: Int, path: String, depth: Int) throws(ShapesFault) {
+    private mutating func setNode(_ node: Int, _ position: Int, path: String, depth: Int) throws(ShapesFault) {
         guard depth <= Limits.shapeDepth else {
             throw ShapesFault(path: path, reason: "more than \(Limits.shapeDepth) nested types")
         }
@@ -194,25 +194,26 @@ private struct ShapesParser {
             contract.nodes[node].kind = kind
             return
         }
-        let forms = "must be the name of a type, or an object with one of optional, array, dictionary, object, enum"
-        guard text.peek(position) == UInt8(ascii: "{"), case let inner = try members(of: position, path: path),
-            inner.count == 1
-        else { throw ShapesFault(path: path, reason: forms) }
-        let value = inner[0].value
-        switch inner[0].key {
+        let requirement =
+            "must be the name of a type, or an object with one of optional, array, dictionary, object, enum"
+        guard text.peek(position) == UInt8(ascii: "{"), case let alternatives = try members(of: position, path: path),
+            alternatives.count == 1
+        else { throw ShapesFault(path: path, reason: requirement) }
+        let value = alternatives[0].value
+        switch alternatives[0].key {
         case "optional":
-            try set(node, value, path: path, depth: depth + 1)
+            try setNode(node, value, path: path, depth: depth + 1)
             contract.nodes[node].isOptional = true
         case "array", "dictionary":
             let element = try addNodes(1, path: path)
-            contract.nodes[node].kind = inner[0].key == "array" ? .array : .dictionary
+            contract.nodes[node].kind = alternatives[0].key == "array" ? .array : .dictionary
             (contract.nodes[node].first, contract.nodes[node].count) = (UInt32(element), 1)
-            try set(element, value, path: "\(path)[]", depth: depth + 1)
+            try setNode(element, value, path: "\(path)[]", depth: depth + 1)
         case "object":
-            guard text.peek(value) == UInt8(ascii: "{") else { throw ShapesFault(path: path, reason: forms) }
-            try setFields(node, value, path: path, depth: depth + 1)
+            guard text.peek(value) == UInt8(ascii: "{") else { throw ShapesFault(path: path, reason: requirement) }
+            try setObject(node, value, path: path, depth: depth + 1)
         case "enum": try setCases(node, value, path: path)
-        default: throw ShapesFault(path: path, reason: forms)
+        default: throw ShapesFault(path: path, reason: requirement)
         }
     }
 
@@ -226,17 +227,17 @@ private struct ShapesParser {
         contract.nodes[node].first = UInt32(contract.cases.count)
         contract.nodes[node].count = UInt32(elements.count)
         for element in elements {
-            var raw = ShapeCase()
+            var rawValue = ShapeCase()
             if isText {
-                (raw.offset, raw.count) = append(try string(element, path: path))
+                (rawValue.offset, rawValue.count) = append(try string(element, path: path))
             } else {
                 let digits = String(decoding: text.bytes(ByteRange(from: element, to: end(of: element))), as: UTF8.self)
                 guard let number = Int64(digits) else {
                     throw ShapesFault(path: path, reason: "an enum's raw values are texts, or whole numbers")
                 }
-                raw.number = number
+                rawValue.number = number
             }
-            contract.cases.append(raw)
+            contract.cases.append(rawValue)
         }
     }
 

@@ -92,10 +92,10 @@ struct ShapeNode: BitwiseCopyable, Equatable, Sendable {
     var nameCount: UInt32 = 0
     /// The first bytes of the field's name as JSON writes it: up to eight, with the closing quote if it is
     /// among them. The mask has 1 in all bits of these bytes; it is 0 if JSON must escape part of the name.
-    var beginning: UInt64 = 0
-    var beginningMask: UInt64 = 0
+    var nameBeginning: UInt64 = 0
+    var nameBeginningMask: UInt64 = 0
     /// The required fields of an object: one bit for each child.
-    var required = FieldSet()
+    var requiredFields = FieldSet()
 }
 
 /// A raw value of an enum: bytes of ``Contract/bytes``, or a number.

@@ -3,17 +3,17 @@ import Glibc
 /// Reads numbers by the rules of `JSONDecoder`.
 extension ContractChecker {
     /// The maximum number of digits that ``integer(_:_:_:)`` reads. `longInteger` reads longer numbers.
-    private static let plainDigitsMax = 18
+    private static let shortDigitsMax = 18
     /// A number without an exponent, and with at most this many characters, fits into a `Float`, a `Double`
     /// and a `Decimal`. The largest `Float` has 39 digits.
-    private static let plainCharactersMax = 37
+    private static let shortCharactersMax = 37
     /// The maximum number of characters that are converted to a `Double`. Further characters cannot change
     /// whether a number fits.
     private static let readCharactersMax = 1_100
 
     @inline(__always)
-    private func fail(_ problem: ContractMismatch.Problem, _ node: Int, _ position: Int) -> ContractMismatch {
-        ContractMismatch(problem: problem, node: node, offset: position, reached: position)
+    private func mismatch(_ problem: ContractMismatch.Problem, _ node: Int, _ position: Int) -> ContractMismatch {
+        ContractMismatch(problem: problem, node: node, offset: position, fittingEnd: position)
     }
 
     @inline(__always)
@@ -29,12 +29,12 @@ extension ContractChecker {
         _ start: Int,
         _ node: Int
     ) throws(ContractMismatch) -> (value: Int64, next: Int) {
-        guard isNumber(start) else { throw fail(.wrongType, node, start) }
+        guard isNumber(start) else { throw mismatch(.wrongType, node, start) }
         let isNegative = text.byte(start) == UInt8(ascii: "-")
         var position = isNegative ? start &+ 1 : start
-        let digits = position
+        let digitsStart = position
         var value: Int64 = 0
-        while text.peek(position) &- UInt8(ascii: "0") < 10, position &- digits < Self.plainDigitsMax {
+        while text.peek(position) &- UInt8(ascii: "0") < 10, position &- digitsStart < Self.shortDigitsMax {
             value = value &* 10 &+ Int64(text.byte(position) &- UInt8(ascii: "0"))
             position &+= 1
         }
@@ -43,7 +43,7 @@ extension ContractChecker {
             return try longInteger(kind, start, node)
         }
         if isNegative { value = 0 &- value }
-        guard fits(value, kind) else { throw fail(.outOfRange, node, start) }
+        guard fits(value, kind) else { throw mismatch(.outOfRange, node, start) }
         return (value, position)
     }
 
@@ -61,7 +61,7 @@ extension ContractChecker {
         }
     }
 
-    /// Reads a whole number of more than ``plainDigitsMax`` digits, or with a fraction or an exponent.
+    /// Reads a whole number of more than ``shortDigitsMax`` digits, or with a fraction or an exponent.
     @inline(never)
     private func longInteger(
         _ kind: ShapeKind,
@@ -72,30 +72,32 @@ extension ContractChecker {
         let number = double(start, next)
         // A `Double` represents every whole number below 2⁵³ exactly. `JSONDecoder` relies on this too.
         if number.magnitude < 9_007_199_254_740_992 {
-            guard let value = Int64(exactly: number), fits(value, kind) else { throw fail(.outOfRange, node, start) }
+            guard let value = Int64(exactly: number), fits(value, kind) else {
+                throw mismatch(.outOfRange, node, start)
+            }
             return (value, next)
         }
-        guard kind == .int64 || kind == .uint64, let whole = whole(start, next) else {
-            throw fail(.outOfRange, node, start)
+        guard kind == .int64 || kind == .uint64, let wholeMagnitude = wholeMagnitude(start, next) else {
+            throw mismatch(.outOfRange, node, start)
         }
         let isNegative = text.byte(start) == UInt8(ascii: "-")
         let isInRange =
             kind == .uint64
-            ? !isNegative : whole <= (isNegative ? UInt64(Int64.max) &+ 1 : UInt64(Int64.max))
-        guard isInRange else { throw fail(.outOfRange, node, start) }
-        let value = Int64(truncatingIfNeeded: whole)
+            ? !isNegative : wholeMagnitude <= (isNegative ? UInt64(Int64.max) &+ 1 : UInt64(Int64.max))
+        guard isInRange else { throw mismatch(.outOfRange, node, start) }
+        let value = Int64(truncatingIfNeeded: wholeMagnitude)
         return (isNegative ? 0 &- value : value, next)
     }
 
     /// Returns the magnitude of a large number; nil if the number is not whole or exceeds 64 bits.
-    private func whole(_ start: Int, _ end: Int) -> UInt64? {
+    private func wholeMagnitude(_ start: Int, _ end: Int) -> UInt64? {
         var value: UInt64 = 0
         var fractionDigits = 0
         var (isFraction, isExponent, isExponentNegative) = (false, false, false)
         var exponent = 0
         // The number of digits that were read and are not yet in `value`. Zeros are appended only when
         // another digit follows, or at the end, so that zeros at the end of a fraction do not overflow.
-        var zeros = 0
+        var zeroCount = 0
         for position in start..<end {
             let byte = text.byte(position)
             let digit = byte &- UInt8(ascii: "0")
@@ -103,12 +105,12 @@ extension ContractChecker {
                 exponent = min(exponent &* 10 &+ Int(digit), 1_000)
             } else if digit < 10 {
                 if isFraction { fractionDigits &+= 1 }
-                zeros &+= 1
+                zeroCount &+= 1
                 guard digit != 0 else { continue }
-                guard let shifted = Self.shift(value, zeros) else { return nil }
+                guard let shifted = Self.shift(value, zeroCount) else { return nil }
                 let (sum, isOverflow) = shifted.addingReportingOverflow(UInt64(digit))
                 guard !isOverflow else { return nil }
-                (value, zeros) = (sum, 0)
+                (value, zeroCount) = (sum, 0)
             } else if byte == UInt8(ascii: ".") {
                 isFraction = true
             } else if byte | 0x20 == UInt8(ascii: "e") {
@@ -117,16 +119,16 @@ extension ContractChecker {
                 isExponentNegative = true
             }
         }
-        let shift = zeros &- fractionDigits &+ (isExponentNegative ? -exponent : exponent)
+        let shift = zeroCount &- fractionDigits &+ (isExponentNegative ? -exponent : exponent)
         return shift < 0 ? nil : Self.shift(value, shift)
     }
 
     /// Appends decimal zeros to a value; nil if the result exceeds 64 bits.
-    private static func shift(_ value: UInt64, _ zeros: Int) -> UInt64? {
+    private static func shift(_ value: UInt64, _ zeroCount: Int) -> UInt64? {
         guard value > 0 else { return 0 }
-        guard zeros < 20 else { return nil }
+        guard zeroCount < 20 else { return nil }
         var result = value
-        for _ in 0..<zeros {
+        for _ in 0..<zeroCount {
             let (product, isOverflow) = result.multipliedReportingOverflow(by: 10)
             guard !isOverflow else { return nil }
             result = product
@@ -137,16 +139,16 @@ extension ContractChecker {
     /// Reads any number that fits its type.
     @inline(__always)
     func number(_ kind: ShapeKind, _ start: Int, _ node: Int) throws(ContractMismatch) -> Int {
-        guard isNumber(start) else { throw fail(.wrongType, node, start) }
+        guard isNumber(start) else { throw mismatch(.wrongType, node, start) }
         var position = start &+ 1
         while text.peek(position) &- UInt8(ascii: "0") < 10 { position &+= 1 }
         if text.peek(position) == UInt8(ascii: ".") {
             position &+= 1
             while text.peek(position) &- UInt8(ascii: "0") < 10 { position &+= 1 }
         }
-        let isPlain =
-            text.peek(position) | 0x20 != UInt8(ascii: "e") && position &- start <= Self.plainCharactersMax
-        return isPlain ? position : try longNumber(kind, start, node)
+        let isShort =
+            text.peek(position) | 0x20 != UInt8(ascii: "e") && position &- start <= Self.shortCharactersMax
+        return isShort ? position : try longNumber(kind, start, node)
     }
 
     @inline(never)
@@ -157,7 +159,7 @@ extension ContractChecker {
         // its bounds.
         let isZero = kind == .float ? Float(number) == 0 : number == 0
         let isFinite = kind == .float ? Float(number).isFinite : number.isFinite
-        guard isFinite, !isZero || hasOnlyZeros(start, next) else { throw fail(.outOfRange, node, start) }
+        guard isFinite, !isZero || hasOnlyZeros(start, next) else { throw mismatch(.outOfRange, node, start) }
         return next
     }
 
@@ -185,7 +187,7 @@ extension ContractChecker {
         let (value, next) = try integer(.int64, position, node)
         for number in Int(shape.first)..<Int(shape.first) &+ Int(shape.count)
         where image.cases[number].number == value { return next }
-        throw fail(.notOneOfTheCases, node, position)
+        throw mismatch(.notOneOfTheCases, node, position)
     }
 }
 

@@ -16,8 +16,8 @@ struct ContractChecker {
     let template: UnsafeMutablePointer<StateTemplate>?
 
     @inline(__always)
-    private func fail(_ problem: ContractMismatch.Problem, _ node: Int, _ position: Int) -> ContractMismatch {
-        ContractMismatch(problem: problem, node: node, offset: position, reached: position)
+    private func mismatch(_ problem: ContractMismatch.Problem, _ node: Int, _ position: Int) -> ContractMismatch {
+        ContractMismatch(problem: problem, node: node, offset: position, fittingEnd: position)
     }
 
     /// Compares the value at `position` with the node's shape.
@@ -26,7 +26,9 @@ struct ContractChecker {
         let shape = image.nodes + node
         let first = text.peek(position)
         if first == UInt8(ascii: "n") {
-            guard shape.pointee.isOptional || shape.pointee.kind == .any else { throw fail(.wrongType, node, position) }
+            guard shape.pointee.isOptional || shape.pointee.kind == .any else {
+                throw mismatch(.wrongType, node, position)
+            }
             return position &+ 4
         }
         switch shape.pointee.kind {
@@ -35,7 +37,7 @@ struct ContractChecker {
         case .bool:
             if first == UInt8(ascii: "t") { return position &+ 4 }
             if first == UInt8(ascii: "f") { return position &+ 5 }
-            throw fail(.wrongType, node, position)
+            throw mismatch(.wrongType, node, position)
         case .int8, .int16, .int32, .int64, .uint8, .uint16, .uint32, .uint64:
             return try integer(shape.pointee.kind, position, node).next
         case .double, .float, .decimal, .date: return try number(shape.pointee.kind, position, node)
@@ -52,7 +54,7 @@ struct ContractChecker {
     @inline(__always)
     func skip(_ position: Int, _ node: Int) throws(ContractMismatch) -> Int {
         guard let next = try? text.skipValue(position, depth: 0, .contentState) else {
-            throw fail(.wrongType, node, position)
+            throw mismatch(.wrongType, node, position)
         }
         return next
     }
@@ -60,7 +62,7 @@ struct ContractChecker {
     @inline(__always)
     func string(_ position: Int, _ node: Int) throws(ContractMismatch) -> JSONString {
         guard text.peek(position) == UInt8(ascii: "\""), let string = try? text.string(position, .contentState) else {
-            throw fail(.wrongType, node, position)
+            throw mismatch(.wrongType, node, position)
         }
         return string
     }
@@ -69,11 +71,11 @@ struct ContractChecker {
 
     /// Moves from the end of a member or element to the next one; nil at the end of the container.
     @inline(__always)
-    private func following(_ start: Int, closing: UInt8, _ node: Int) throws(ContractMismatch) -> Int? {
+    private func nextInside(_ start: Int, closing: UInt8, _ node: Int) throws(ContractMismatch) -> Int? {
         let position = text.peek(start) > 0x20 ? start : text.skipWhitespace(start)
         let byte = text.peek(position)
         if byte == UInt8(ascii: ",") { return text.skipWhitespace(position &+ 1) }
-        guard byte == closing else { throw fail(.wrongType, node, position) }
+        guard byte == closing else { throw mismatch(.wrongType, node, position) }
         return nil
     }
 
@@ -84,7 +86,7 @@ struct ContractChecker {
     /// Returns the position of the first member or element; nil for an empty container.
     @inline(__always)
     private func firstInside(_ position: Int, _ opening: UInt8, _ node: Int) throws(ContractMismatch) -> Int? {
-        guard text.peek(position) == opening else { throw fail(.wrongType, node, position) }
+        guard text.peek(position) == opening else { throw mismatch(.wrongType, node, position) }
         let inside = text.skipWhitespace(position &+ 1)
         // In ASCII, "}" and "]" are two above their opening brackets.
         return text.peek(inside) == opening &+ 2 ? nil : inside
@@ -93,7 +95,7 @@ struct ContractChecker {
     @inline(__always)
     private func key(_ position: Int, _ node: Int) throws(ContractMismatch) -> (JSONString, value: Int) {
         let key = try string(position, node)
-        guard let value = try? text.colon(key.next, .contentState) else { throw fail(.wrongType, node, position) }
+        guard let value = try? text.colon(key.next, .contentState) else { throw mismatch(.wrongType, node, position) }
         return (key, value)
     }
 
@@ -103,17 +105,17 @@ struct ContractChecker {
         _ node: Int
     ) throws(ContractMismatch) -> Int {
         let (first, count) = (Int(shape.pointee.first), Int(shape.pointee.count))
-        var seen = FieldSet()
+        var seenFields = FieldSet()
         var end = start &+ 1
-        var known = start
-        var expected = 0
+        var knownEnd = start
+        var expectedField = 0
         var member = try firstInside(start, UInt8(ascii: "{"), node)
         while let position = member {
-            var field = expected
+            var field = expectedField
             let value: Int
-            if expected < count, begins(image.nodes + (first &+ expected), position),
+            if expectedField < count, hasName(image.nodes + (first &+ expectedField), position),
                 let next = try? text.colon(
-                    position &+ Int(image.nodes[first &+ expected].nameCount) &+ 2,
+                    position &+ Int(image.nodes[first &+ expectedField].nameCount) &+ 2,
                     .contentState
                 )
             {
@@ -121,19 +123,19 @@ struct ContractChecker {
             } else {
                 let key = try key(position, node)
                 value = key.value
-                field = self.field(first, count, key.0, expected)
+                field = self.field(first, count, key.0, expectedField)
             }
-            if field >= 0, seen.insert(field) {
+            if field >= 0, seenFields.insert(field) {
                 end = try fieldValue(first &+ field, value)
-                known = end
-                expected = field &+ 1
+                knownEnd = end
+                expectedField = field &+ 1
             } else {
                 end = try skip(value, node)
             }
-            member = try following(end, closing: UInt8(ascii: "}"), node)
+            member = try nextInside(end, closing: UInt8(ascii: "}"), node)
         }
-        if let missing = shape.pointee.required.first(notIn: seen) {
-            throw ContractMismatch(problem: .missing, node: first &+ missing, offset: start, reached: known)
+        if let missing = shape.pointee.requiredFields.first(notIn: seenFields) {
+            throw ContractMismatch(problem: .missing, node: first &+ missing, offset: start, fittingEnd: knownEnd)
         }
         return self.end(end)
     }
@@ -142,7 +144,7 @@ struct ContractChecker {
     @inline(__always)
     func fieldValue(_ node: Int, _ position: Int) throws(ContractMismatch) -> Int {
         let shape = image.nodes + node
-        let noted = template?.pointee.valueCount ?? 0
+        let precedingCount = template?.pointee.valueCount ?? 0
         let end: Int
         if let shortValueEnd = endOfShortValue(shape, position) {
             end = shortValueEnd
@@ -150,7 +152,7 @@ struct ContractChecker {
             end = try value(node, position)
         }
         if let template, shape.pointee.kind != .object || text.byte(position) == UInt8(ascii: "n") {
-            template.pointee.note(node, position, end, after: noted)
+            template.pointee.recordValue(node, position, end, after: precedingCount)
         }
         return end
     }
@@ -165,29 +167,29 @@ struct ContractChecker {
             // JSON does not allow 0 as the first of several digits. `endOfShortValue` does not check this rule.
             return first == UInt8(ascii: "0") && end > position &+ 1 ? nil : end
         }
-        let valid: Int?
+        let validEnd: Int?
         switch first {
         // `value` validates a string while it reads the string.
         case UInt8(ascii: "\""): return try? value(node, position)
         case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"):
-            valid = try? text.number(position, .contentState)
+            validEnd = try? text.number(position, .contentState)
         // `depth` is the largest possible number of containers around the value: the record, Apple's
         // dictionary, and the objects and arrays of the shape.
-        default: valid = try? text.skipValue(position, depth: 2 &+ Limits.shapeDepth, .contentState)
+        default: validEnd = try? text.skipValue(position, depth: 2 &+ Limits.shapeDepth, .contentState)
         }
         // The size is limited, because a dictionary with many repeated keys takes quadratic time. A value
         // above the limit is too large for a body anyway.
-        guard let valid, valid &- position <= Limits.broadcastBodyBytes, let end = try? value(node, position),
-            end == valid
+        guard let validEnd, validEnd &- position <= Limits.broadcastBodyBytes, let end = try? value(node, position),
+            end == validEnd
         else { return nil }
         return end
     }
 
     /// Whether the string at `position` is this field's name, written without an escape.
     @inline(__always)
-    private func begins(_ field: UnsafePointer<ShapeNode>, _ position: Int) -> Bool {
-        guard text.count &- position > 9 &+ Int(field.pointee.nameCount), field.pointee.beginningMask != 0,
-            (text.eightBytes(position &+ 1) ^ field.pointee.beginning) & field.pointee.beginningMask == 0
+    private func hasName(_ field: UnsafePointer<ShapeNode>, _ position: Int) -> Bool {
+        guard text.count &- position > 9 &+ Int(field.pointee.nameCount), field.pointee.nameBeginningMask != 0,
+            (text.eightBytes(position &+ 1) ^ field.pointee.nameBeginning) & field.pointee.nameBeginningMask == 0
         else { return false }
         let count = Int(field.pointee.nameCount)
         guard count >= 8 else { return true }
@@ -232,35 +234,35 @@ struct ContractChecker {
         return -1
     }
 
-    private func array(_ inner: Int, _ start: Int, _ node: Int) throws(ContractMismatch) -> Int {
+    private func array(_ elementNode: Int, _ start: Int, _ node: Int) throws(ContractMismatch) -> Int {
         var end = start &+ 1
         var element = try firstInside(start, UInt8(ascii: "["), node)
         while let position = element {
-            end = try value(inner, position)
-            element = try following(end, closing: UInt8(ascii: "]"), node)
+            end = try value(elementNode, position)
+            element = try nextInside(end, closing: UInt8(ascii: "]"), node)
         }
         return self.end(end)
     }
 
-    private func dictionary(_ inner: Int, _ start: Int, _ node: Int) throws(ContractMismatch) -> Int {
+    private func dictionary(_ elementNode: Int, _ start: Int, _ node: Int) throws(ContractMismatch) -> Int {
         var end = start &+ 1
         var member = try firstInside(start, UInt8(ascii: "{"), node)
         while let position = member {
             let (key, value) = try key(position, node)
             do throws(ContractMismatch) {
-                end = try self.value(inner, value)
+                end = try self.value(elementNode, value)
             } catch {
-                guard occurs(key, in: start, before: position) else { throw error }
+                guard hasMember(key, in: start, before: position) else { throw error }
                 end = try skip(value, node)
             }
-            member = try following(end, closing: UInt8(ascii: "}"), node)
+            member = try nextInside(end, closing: UInt8(ascii: "}"), node)
         }
         return self.end(end)
     }
 
     /// Whether an object has a key before a position. `JSONDecoder` ignores the second value of a repeated
     /// key, so this value need not fit.
-    private func occurs(_ key: JSONString, in start: Int, before end: Int) -> Bool {
+    private func hasMember(_ key: JSONString, in start: Int, before end: Int) -> Bool {
         var position = text.skipWhitespace(start &+ 1)
         while position < end {
             guard let other = try? text.string(position, .contentState),
@@ -275,13 +277,17 @@ struct ContractChecker {
 
     /// Reads an array of two dates. Like `JSONDecoder`, ignores further elements.
     private func dateRange(_ start: Int, _ node: Int) throws(ContractMismatch) -> Int {
-        guard let first = try firstInside(start, UInt8(ascii: "["), node) else { throw fail(.wrongType, node, start) }
+        guard let first = try firstInside(start, UInt8(ascii: "["), node) else {
+            throw mismatch(.wrongType, node, start)
+        }
         let lowerEnd = try number(.date, first, node)
-        guard let second = try following(lowerEnd, closing: UInt8(ascii: "]"), node) else {
-            throw fail(.wrongType, node, start)
+        guard let second = try nextInside(lowerEnd, closing: UInt8(ascii: "]"), node) else {
+            throw mismatch(.wrongType, node, start)
         }
         let upperEnd = try number(.date, second, node)
-        guard double(first, lowerEnd) <= double(second, upperEnd) else { throw fail(.boundsOutOfOrder, node, start) }
+        guard double(first, lowerEnd) <= double(second, upperEnd) else {
+            throw mismatch(.boundsOutOfOrder, node, start)
+        }
         return try skip(start, node)
     }
 
@@ -291,16 +297,16 @@ struct ContractChecker {
         let string = try string(position, node)
         let bytes = text.bytes(string.range)
         for number in Int(shape.first)..<Int(shape.first) &+ Int(shape.count) {
-            let raw = image.text(image.cases[number].offset, image.cases[number].count)
-            if string.isEscaped ? isSame(raw, asEscaped: bytes) : isSame(raw, bytes) { return string.next }
+            let rawValue = image.text(image.cases[number].offset, image.cases[number].count)
+            if string.isEscaped ? isSame(rawValue, asEscaped: bytes) : isSame(rawValue, bytes) { return string.next }
         }
-        throw fail(.notOneOfTheCases, node, position)
+        throw mismatch(.notOneOfTheCases, node, position)
     }
 
     private func specialText(_ kind: ShapeKind, _ position: Int, _ node: Int) throws(ContractMismatch) -> Int {
         let string = try string(position, node)
         let bytes = text.bytes(string.range)
-        let isGood =
+        let isValid =
             switch kind {
             // Foundation percent-encodes what a URL may not contain, so nearly every text is a URL. An empty
             // text never is.
@@ -308,7 +314,7 @@ struct ContractChecker {
             case .uuid: SpecialText.isUUID(UnescapedBytes(bytes))
             default: SpecialText.isBase64(UnescapedBytes(bytes))
             }
-        guard isGood else { throw fail(.wrongForm, node, position) }
+        guard isValid else { throw mismatch(.wrongForm, node, position) }
         return string.next
     }
 }

@@ -13,19 +13,19 @@ public struct ContractMismatch: Error, Equatable, BitwiseCopyable, Sendable {
     public var offset: Int
     /// The end of the part of the record that fits: the end of the last known field, or the start of the
     /// wrong value.
-    var reached: Int
+    var fittingEnd: Int
 
     static func unknownType(at offset: Int) -> ContractMismatch {
-        ContractMismatch(problem: .unknownType, node: 0, offset: offset, reached: offset)
+        ContractMismatch(problem: .unknownType, node: 0, offset: offset, fittingEnd: offset)
     }
 }
 
 /// Composes messages for logs and dead letters. Allocates memory.
 extension UnmanagedContract {
     /// The maximum number of raw values, or of types' names, that a message lists.
-    private static let listedMax = 8
+    private static let listLengthMax = 8
     /// The longest value that is shown, in bytes.
-    private static let shownBytes = 40
+    private static let shownValueBytesMax = 40
 
     /// Returns the path of the value, what was found, what is expected, and the position:
     ///
@@ -41,25 +41,25 @@ extension UnmanagedContract {
         showsValue: Bool = true
     ) -> String {
         guard let text = try? JSONText(record) else { return "" }
-        let place = "(at byte \(mismatch.offset))"
+        let location = "(at byte \(mismatch.offset))"
         if mismatch.problem == .unknownType {
-            let found = found(text, mismatch.offset, showsValue: true)
-            return "aps.attributes-type: \(found) must be one of the app's types: \(typeList) \(place)"
+            let valueText = valueText(text, mismatch.offset, showsValue: true)
+            return "aps.attributes-type: \(valueText) must be one of the app's types: \(typeList) \(location)"
         }
         let path = path(to: mismatch.offset, of: command, in: text)
-        let expected = expectation(nodes[mismatch.node])
+        let requirement = requirement(nodes[mismatch.node])
         guard mismatch.problem != .missing else {
             let name = String(decoding: name(of: mismatch.node), as: UTF8.self)
-            return "\(path).\(name): missing, must be \(expected) \(place)"
+            return "\(path).\(name): missing, must be \(requirement) \(location)"
         }
-        let found = found(text, mismatch.offset, showsValue: showsValue)
+        let valueText = valueText(text, mismatch.offset, showsValue: showsValue)
         let reason =
             switch mismatch.problem {
-            case .outOfRange: "does not fit \(expected)"
-            case .boundsOutOfOrder: "must be \(expected), and its bounds are not in order"
-            default: "must be \(expected)"
+            case .outOfRange: "does not fit \(requirement)"
+            case .boundsOutOfOrder: "must be \(requirement), and its bounds are not in order"
+            default: "must be \(requirement)"
             }
-        return "\(path): \(found) \(reason) \(place)"
+        return "\(path): \(valueText) \(reason) \(location)"
     }
 
     private var typeList: String {
@@ -72,10 +72,10 @@ extension UnmanagedContract {
     }
 
     private func list(_ words: [String]) -> String {
-        words.prefix(Self.listedMax).joined(separator: ", ") + (words.count > Self.listedMax ? ", …" : "")
+        words.prefix(Self.listLengthMax).joined(separator: ", ") + (words.count > Self.listLengthMax ? ", …" : "")
     }
 
-    private func expectation(_ shape: ShapeNode) -> String {
+    private func requirement(_ shape: ShapeNode) -> String {
         let range = Int(shape.first)..<Int(shape.first) + Int(shape.count)
         return switch shape.kind {
         case .textCases:
@@ -91,7 +91,7 @@ extension UnmanagedContract {
         }
     }
 
-    private func found(_ text: JSONText, _ position: Int, showsValue: Bool) -> String {
+    private func valueText(_ text: JSONText, _ position: Int, showsValue: Bool) -> String {
         switch text.peek(position) {
         case UInt8(ascii: "{"): return "an object"
         case UInt8(ascii: "["): return "an array"
@@ -110,11 +110,11 @@ extension UnmanagedContract {
     /// Whether a text may be shown: a short text without control characters, and without a run of hexadecimal
     /// digits that could be part of a token.
     private func isHarmless(_ bytes: UnsafeRawBufferPointer) -> Bool {
-        guard bytes.count <= Self.shownBytes else { return false }
-        var run = 0
+        guard bytes.count <= Self.shownValueBytesMax else { return false }
+        var hexadecimalRun = 0
         for byte in bytes {
-            run = Hexadecimal.value(byte) == nil ? 0 : run + 1
-            guard byte >= 0x20, byte != 0x7F, run < 16 else { return false }
+            hexadecimalRun = Hexadecimal.value(byte) == nil ? 0 : hexadecimalRun + 1
+            guard byte >= 0x20, byte != 0x7F, hexadecimalRun < 16 else { return false }
         }
         return true
     }

@@ -10,7 +10,7 @@ struct TemplateValue: BitwiseCopyable {
 /// outside of these values are equal.
 struct StateTemplate: BitwiseCopyable {
     /// The maximum number of values whose places are stored. The values after them may not differ in a state
-    /// of the same form.
+    /// of the same template.
     static let valuesMax = 128
 
     var application: UInt16 = 0
@@ -19,7 +19,7 @@ struct StateTemplate: BitwiseCopyable {
     /// The state's length.
     var count = 0
     /// The position of the state in the record that is being checked.
-    var origin = 0
+    var recordOffset = 0
     /// The number of ``values``. They are in the order of their places and do not overlap.
     var valueCount = 0
     /// The state's bytes. Eight bytes more than ``Limits/bodyBytes`` are allocated, so that eight bytes can
@@ -39,16 +39,16 @@ struct StateTemplate: BitwiseCopyable {
     }
 
     /// Records the place of a value, and discards the places that were recorded inside the value.
-    /// - Parameter count: the number of values that were recorded before this value was read.
+    /// - Parameter precedingCount: the number of values that were recorded before this value was read.
     @inline(__always)
-    mutating func note(_ node: Int, _ start: Int, _ end: Int, after count: Int) {
-        guard count < Self.valuesMax else { return }
-        values[count] = TemplateValue(
+    mutating func recordValue(_ node: Int, _ start: Int, _ end: Int, after precedingCount: Int) {
+        guard precedingCount < Self.valuesMax else { return }
+        values[precedingCount] = TemplateValue(
             node: UInt32(truncatingIfNeeded: node),
-            start: UInt32(truncatingIfNeeded: start &- origin),
-            end: UInt32(truncatingIfNeeded: end &- origin)
+            start: UInt32(truncatingIfNeeded: start &- recordOffset),
+            end: UInt32(truncatingIfNeeded: end &- recordOffset)
         )
-        valueCount = count &+ 1
+        valueCount = precedingCount &+ 1
     }
 
     /// Reads another state, if it has this template: its bytes are the same, except that each of ``values`` may
@@ -62,38 +62,41 @@ struct StateTemplate: BitwiseCopyable {
     ///   deeply.
     func end(ofStateAt start: Int, in text: JSONText) -> Int? {
         guard let image else { return nil }
-        let walk = ContractChecker(image: image, text: text, template: nil)
+        let checker = ContractChecker(image: image, text: text, template: nil)
         // The offsets in the stored state and in the other state.
-        var (own, other) = (0, 0)
-        var next = 0
+        var (storedOffset, otherOffset) = (0, 0)
+        var valueIndex = 0
         while true {
-            let same = equalBytes(own, text, start &+ other, atMost: min(count &- own, text.count &- start &- other))
-            (own, other) = (own &+ same, other &+ same)
-            if own == count { return start &+ other }
-            while next < valueCount, values[next].end < own { next &+= 1 }
-            guard next < valueCount, values[next].start <= own else { return nil }
-            let begin = start &+ other &- (own &- Int(values[next].start))
-            guard let end = walk.unvalidatedValue(Int(values[next].node), begin) else { return nil }
-            (own, other) = (Int(values[next].end), end &- start)
-            next &+= 1
+            let countMax = min(count &- storedOffset, text.count &- start &- otherOffset)
+            let equalCount = equalBytes(storedOffset, text, start &+ otherOffset, atMost: countMax)
+            (storedOffset, otherOffset) = (storedOffset &+ equalCount, otherOffset &+ equalCount)
+            if storedOffset == count { return start &+ otherOffset }
+            while valueIndex < valueCount, values[valueIndex].end < storedOffset { valueIndex &+= 1 }
+            guard valueIndex < valueCount, values[valueIndex].start <= storedOffset else { return nil }
+            let valueStart = start &+ otherOffset &- (storedOffset &- Int(values[valueIndex].start))
+            guard let end = checker.unvalidatedValue(Int(values[valueIndex].node), valueStart) else { return nil }
+            (storedOffset, otherOffset) = (Int(values[valueIndex].end), end &- start)
+            valueIndex &+= 1
         }
     }
 
     /// Returns the number of equal bytes before the first difference.
     @inline(__always)
-    private func equalBytes(_ own: Int, _ text: JSONText, _ other: Int, atMost most: Int) -> Int {
-        var same = 0
-        // Compares eight bytes at a time. The last eight may reach beyond `most`, but never beyond the text.
-        let wordsEnd = min(most, text.count &- other &- 7)
-        while same < wordsEnd {
-            let difference = eightBytes(own &+ same) ^ text.eightBytes(other &+ same)
-            if difference != 0 { return min(most, same &+ (difference.trailingZeroBitCount &>> 3)) }
-            same &+= 8
+    private func equalBytes(_ storedOffset: Int, _ text: JSONText, _ position: Int, atMost countMax: Int) -> Int {
+        var equalCount = 0
+        // Compares eight bytes at a time. The last eight may reach beyond `countMax`, but never beyond the text.
+        let wordsEnd = min(countMax, text.count &- position &- 7)
+        while equalCount < wordsEnd {
+            let difference = eightBytes(storedOffset &+ equalCount) ^ text.eightBytes(position &+ equalCount)
+            if difference != 0 { return min(countMax, equalCount &+ (difference.trailingZeroBitCount &>> 3)) }
+            equalCount &+= 8
         }
-        while same < most, bytes.load(fromByteOffset: own &+ same, as: UInt8.self) == text.byte(other &+ same) {
-            same &+= 1
+        while equalCount < countMax,
+            bytes.load(fromByteOffset: storedOffset &+ equalCount, as: UInt8.self) == text.byte(position &+ equalCount)
+        {
+            equalCount &+= 1
         }
-        return min(most, same)
+        return min(countMax, equalCount)
     }
 
     @inline(__always)
@@ -102,7 +105,7 @@ struct StateTemplate: BitwiseCopyable {
     }
 }
 
-/// The forms (``StateTemplate``) of the last states that were checked completely and fit.
+/// The templates (``StateTemplate``) of the last states that were checked completely and fit.
 ///
 /// Most states of an app have the same keys in the same order as an earlier state, and differ in a few
 /// values. The decoder then reads and checks only the values that differ, which costs next to nothing.
@@ -112,8 +115,8 @@ public struct RecentStateTemplates: ~Copyable {
     /// Nil if no template is ever remembered, because no app has a contract.
     private let templates: UnsafeMutablePointer<StateTemplate>?
     /// The index of the template that the previous state had.
-    private var last = 0
-    /// The last state, if it matched a remembered form while it was decoded, and the form's application;
+    private var lastIndex = 0
+    /// The last state, if it matched a remembered template while it was decoded, and the template's application;
     /// otherwise absent.
     private var matchedState = ByteRange.absent
     private var matchedApplication: UInt16 = 0
@@ -125,17 +128,17 @@ public struct RecentStateTemplates: ~Copyable {
             return
         }
         let templates = UnsafeMutablePointer<StateTemplate>.allocate(capacity: Self.templatesMax)
-        for place in 0..<Self.templatesMax { (templates + place).initialize(to: StateTemplate()) }
+        for index in 0..<Self.templatesMax { (templates + index).initialize(to: StateTemplate()) }
         self.templates = templates
     }
 
     deinit {
         guard let templates else { return }
-        for place in 0..<Self.templatesMax { templates[place].deallocate() }
+        for index in 0..<Self.templatesMax { templates[index].deallocate() }
         templates.deallocate()
     }
 
-    /// Remembers no form of any state. For decoding without contracts.
+    /// Remembers no template of any state. For decoding without contracts.
     static var disabled: RecentStateTemplates { RecentStateTemplates(isNeeded: false) }
 
     /// Forgets the state of the previous record.
@@ -147,23 +150,23 @@ public struct RecentStateTemplates: ~Copyable {
     ///   whole state.
     @inline(__always)
     mutating func end(ofStateAt start: Int, in text: JSONText) -> Int? {
-        templates == nil ? nil : find(formOfStateAt: start, in: text)
+        templates == nil ? nil : findEnd(ofStateAt: start, in: text)
     }
 
     @inline(never)
-    private mutating func find(formOfStateAt start: Int, in text: JSONText) -> Int? {
+    private mutating func findEnd(ofStateAt start: Int, in text: JSONText) -> Int? {
         guard let templates else { return nil }
         for _ in 0..<Self.templatesMax {
-            if let end = templates[last].end(ofStateAt: start, in: text) {
-                (matchedState, matchedApplication) = (ByteRange(from: start, to: end), templates[last].application)
+            if let end = templates[lastIndex].end(ofStateAt: start, in: text) {
+                (matchedState, matchedApplication) = (ByteRange(from: start, to: end), templates[lastIndex].application)
                 return end
             }
-            last = (last &+ 1) & (Self.templatesMax &- 1)
+            lastIndex = (lastIndex &+ 1) & (Self.templatesMax &- 1)
         }
         return nil
     }
 
-    /// Whether the command's state matched a form of this application while it was decoded, so that the state
+    /// Whether the command's state matched a template of this application while it was decoded, so that the state
     /// fits the contract. False for a start.
     @inline(__always)
     public func hasMatched(_ command: Command, ofApp application: UInt16) -> Bool {
@@ -171,8 +174,8 @@ public struct RecentStateTemplates: ~Copyable {
             && command.event != .start
     }
 
-    /// Whether the state, which matched another application's form while it was decoded, has a form of this
-    /// application too. False if the state matched no form, and for a start.
+    /// Whether the state, which matched another application's template while it was decoded, has a template of this
+    /// application too. False if the state matched no template, and for a start.
     public mutating func match(
         _ command: Command,
         ofApp application: UInt16,
@@ -182,9 +185,9 @@ public struct RecentStateTemplates: ~Copyable {
             let text = try? JSONText(record)
         else { return false }
         return (0..<Self.templatesMax)
-            .contains { place in
-                templates[place].application == application
-                    && templates[place].end(ofStateAt: Int(matchedState.offset), in: text) == matchedState.end
+            .contains { index in
+                templates[index].application == application
+                    && templates[index].end(ofStateAt: Int(matchedState.offset), in: text) == matchedState.end
             }
     }
 
@@ -197,10 +200,10 @@ public struct RecentStateTemplates: ~Copyable {
     ) throws(ContractMismatch) {
         let isRemembered = command.event != .start && 1...Limits.bodyBytes ~= Int(command.contentState.count)
         guard isRemembered, let templates else { return try image.check(command, in: record) }
-        last = (last &+ 1) & (Self.templatesMax &- 1)
-        let template = templates + last
+        lastIndex = (lastIndex &+ 1) & (Self.templatesMax &- 1)
+        let template = templates + lastIndex
         template.pointee.image = nil
-        template.pointee.origin = Int(command.contentState.offset)
+        template.pointee.recordOffset = Int(command.contentState.offset)
         try image.check(command, in: record, recordingIn: template)
         let state = command.contentState.bytes(in: record)
         if let base = state.baseAddress { template.pointee.bytes.copyMemory(from: base, byteCount: state.count) }

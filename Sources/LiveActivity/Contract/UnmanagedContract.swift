@@ -54,7 +54,7 @@ public struct UnmanagedContract: BitwiseCopyable {
         let checker = ContractChecker(image: self, text: text, template: template)
         let isStart = command.event == .start
         guard isStart || !command.contentState.isAbsent else { return }
-        var best: ContractMismatch?
+        var bestMismatch: ContractMismatch?
         for type in types {
             if isStart, !isNamed(type, by: command.attributesType, of: record) { continue }
             template?.pointee.valueCount = 0
@@ -67,10 +67,10 @@ public struct UnmanagedContract: BitwiseCopyable {
                 }
                 return
             } catch {
-                if error.reached > best?.reached ?? 0 { best = error }
+                if error.fittingEnd > bestMismatch?.fittingEnd ?? 0 { bestMismatch = error }
             }
         }
-        throw best ?? .unknownType(at: Int(command.attributesType.range.offset) &- 1)
+        throw bestMismatch ?? .unknownType(at: Int(command.attributesType.range.offset) &- 1)
     }
 
     /// The address of ``bytes``, from which names are counted.
@@ -88,9 +88,9 @@ public struct UnmanagedContract: BitwiseCopyable {
     }
 
     private func isNamed(_ type: ContractType, by name: TextRange, of record: UnsafeRawBufferPointer) -> Bool {
-        let declared = text(type.nameOffset, type.nameCount)
-        let given = name.range.bytes(in: record)
-        return name.isEscaped ? isSame(declared, asEscaped: given) : isSame(declared, given)
+        let declaredName = text(type.nameOffset, type.nameCount)
+        let givenName = name.range.bytes(in: record)
+        return name.isEscaped ? isSame(declaredName, asEscaped: givenName) : isSame(declaredName, givenName)
     }
 }
 
