@@ -57,8 +57,8 @@ extension FieldShape {
     func text(indentation: Int) -> String {
         switch self {
         case .scalar(let name): return Self.quoted(name)
-        case .texts(let raws): return "{\"enum\": [\(raws.map(Self.quoted).joined(separator: ", "))]}"
-        case .numbers(let raws): return "{\"enum\": [\(raws.map { "\($0)" }.joined(separator: ", "))]}"
+        case .texts(let rawValues): return "{\"enum\": [\(rawValues.map(Self.quoted).joined(separator: ", "))]}"
+        case .numbers(let rawValues): return "{\"enum\": [\(rawValues.map { "\($0)" }.joined(separator: ", "))]}"
         case .array(let element): return "{\"array\": \(element.text(indentation: indentation))}"
         case .dictionary(let element): return "{\"dictionary\": \(element.text(indentation: indentation))}"
         case .object(let fields): return "{\"object\": \(Self.text(of: fields, indentation: indentation))}"

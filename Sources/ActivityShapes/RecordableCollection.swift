@@ -7,13 +7,13 @@ protocol RecordableCollection {
 
 extension Array: RecordableCollection where Element: Decodable {
     static func shape(from example: ExampleValue?, depth: Int) -> FieldShape {
-        .array(Recorder.merged(Element.self, example?.elements ?? [], depth: depth))
+        .array(Recorder.mergedShape(Element.self, example?.elements ?? [], depth: depth))
     }
 }
 
 extension Set: RecordableCollection where Element: Decodable {
     static func shape(from example: ExampleValue?, depth: Int) -> FieldShape {
-        .array(Recorder.merged(Element.self, example?.elements ?? [], depth: depth))
+        .array(Recorder.mergedShape(Element.self, example?.elements ?? [], depth: depth))
     }
 }
 
@@ -24,7 +24,7 @@ extension Dictionary: RecordableCollection where Key: Decodable, Value: Decodabl
         guard Key.self == String.self else { return .any }
         var values: [ExampleValue] = []
         if case .object(let members)? = example { values = members.sorted { $0.key < $1.key }.map(\.value) }
-        return .dictionary(Recorder.merged(Value.self, values, depth: depth))
+        return .dictionary(Recorder.mergedShape(Value.self, values, depth: depth))
     }
 }
 

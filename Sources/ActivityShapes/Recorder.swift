@@ -1,6 +1,6 @@
 import Foundation
 
-/// A `Decoder` that notes which values a type decodes. It returns the values of an example, and invents
+/// A `Decoder` that records which values a type decodes. It returns the values of an example, and invents
 /// values that the example lacks.
 struct Recorder: Decoder {
     /// The maximum depth of nested types. It ends the recording of a type that contains itself: deeper values
@@ -9,49 +9,49 @@ struct Recorder: Decoder {
 
     /// The example whose values are returned; nil: all values are invented.
     let example: ExampleValue?
-    let note: Note
+    let recording: Recording
     let depth: Int
 
     var codingPath: [any CodingKey] { [] }
     var userInfo: [CodingUserInfoKey: Any] { [:] }
 
     /// The values that one type has decoded.
-    final class Note {
+    final class Recording {
         var fields: [String: FieldShape]?
         /// Keys that may be missing: the type has checked whether they are present.
         var optionalKeys: Set<String> = []
         /// Nested objects and arrays that the type decodes itself, by key.
-        var nested: [String: Note] = [:]
-        var single: FieldShape?
+        var nestedRecordings: [String: Recording] = [:]
+        var valueShape: FieldShape?
         var isNullable = false
-        /// Whether the type looks at the example's values before it decides what to decode. The note then
+        /// Whether the type looks at the example's values before it decides what to decode. The recording then
         /// describes only the example, not everything that the type accepts.
-        var choosesWhatItDecodes = false
+        var isDecodingConditional = false
 
         var shape: FieldShape {
-            guard !choosesWhatItDecodes, fields == nil || single == nil else { return .any }
-            if let single { return isNullable ? single.asOptional : single }
+            guard !isDecodingConditional, fields == nil || valueShape == nil else { return .any }
+            if let valueShape { return isNullable ? valueShape.asOptional : valueShape }
             guard let fields else { return .any }
             var shapes = fields
-            for (key, note) in nested { shapes[key] = note.shape }
+            for (key, recording) in nestedRecordings { shapes[key] = recording.shape }
             for key in optionalKeys { if let shape = shapes[key] { shapes[key] = shape.asOptional } }
             return .object(shapes)
         }
     }
 
     func container<Key: CodingKey>(keyedBy type: Key.Type) throws -> KeyedDecodingContainer<Key> {
-        if note.fields == nil { note.fields = [:] }
+        if recording.fields == nil { recording.fields = [:] }
         return KeyedDecodingContainer(KeyedRecorder<Key>(recorder: self))
     }
 
     func unkeyedContainer() throws -> any UnkeyedDecodingContainer {
         // The type decodes an array element by element: for example, a point decodes two numbers. The
         // recorder cannot know how many elements the type needs.
-        note.choosesWhatItDecodes = true
+        recording.isDecodingConditional = true
         return UnkeyedRecorder(elements: example?.elements ?? [], depth: depth)
     }
 
-    func singleValueContainer() throws -> any SingleValueDecodingContainer { SingleRecorder(recorder: self) }
+    func singleValueContainer() throws -> any SingleValueDecodingContainer { SingleValueRecorder(recorder: self) }
 
     // MARK: - Shapes
 
@@ -70,14 +70,17 @@ struct Recorder: Decoder {
         // The example is null, although the type is not `Optional`. The type decodes null itself, so the
         // recorder cannot see which other values it accepts.
         if example?.isNull == true { return .any }
-        let note = Note()
-        guard (try? Value(from: Recorder(example: example, note: note, depth: depth + 1))) != nil else { return .any }
-        return note.shape
+        let recording = Recording()
+        guard (try? Value(from: Recorder(example: example, recording: recording, depth: depth + 1))) != nil else {
+            return .any
+        }
+        return recording.shape
     }
 
     /// Returns a shape that allows all examples. Without examples, the shape is recorded from invented
     /// values.
-    static func merged<Value: Decodable>(_ type: Value.Type, _ examples: [ExampleValue], depth: Int) -> FieldShape {
+    static func mergedShape<Value: Decodable>(_ type: Value.Type, _ examples: [ExampleValue], depth: Int) -> FieldShape
+    {
         let shapes = examples.map { shape(of: type, from: $0, depth: depth) }
         guard let first = shapes.first else { return shape(of: type, from: nil, depth: depth) }
         return shapes.dropFirst().reduce(first) { $0.merged(with: $1) }
@@ -116,8 +119,8 @@ struct Recorder: Decoder {
         else { return nil }
         // Tests whether the enum also decodes a number that is not one of its cases. The number is at most
         // 127, so that it fits the smallest raw type, `Int8`.
-        let free = (Int64(0)...Int64(127)).first { !numbers.contains($0) }
-        return free.map { decodes(.number(Double($0))) } == true ? .scalar("int") : .numbers(numbers)
+        let unusedNumber = (Int64(0)...Int64(127)).first { !numbers.contains($0) }
+        return unusedNumber.map { decodes(.number(Double($0))) } == true ? .scalar("int") : .numbers(numbers)
     }
 
     // MARK: - Values
@@ -128,17 +131,17 @@ struct Recorder: Decoder {
             let values = try JSONDecoder().decode([Value].self, from: try JSONEncoder().encode([example]))
             if let value = values.first { return value }
         }
-        guard depth <= depthMax else { throw NoValue() }
-        for invented in inventions { if let value = invented as? Value { return value } }
+        guard depth <= depthMax else { throw MissingValue() }
+        for inventedValue in inventedValues { if let value = inventedValue as? Value { return value } }
         if let cases = type as? any CaseIterable.Type, let value = first(of: cases) as? Value { return value }
-        return try Value(from: Recorder(example: nil, note: Note(), depth: depth + 1))
+        return try Value(from: Recorder(example: nil, recording: Recording(), depth: depth + 1))
     }
 
-    struct NoValue: Error {}
+    struct MissingValue: Error {}
 
     private static func first<Cases: CaseIterable>(of type: Cases.Type) -> Any? { type.allCases.first }
 
-    private static var inventions: [Any] {
+    private static var inventedValues: [Any] {
         let date = Date(timeIntervalSinceReferenceDate: 0)
         return [
             false, "", 0, Int8(0), Int16(0), Int32(0), Int64(0), UInt(0), UInt8(0), UInt16(0), UInt32(0), UInt64(0),

@@ -1,4 +1,4 @@
-/// Notes the fields of an object.
+/// Records the fields of an object.
 struct KeyedRecorder<Key: CodingKey>: KeyedDecodingContainerProtocol {
     let recorder: Recorder
     var codingPath: [any CodingKey] { [] }
@@ -6,7 +6,7 @@ struct KeyedRecorder<Key: CodingKey>: KeyedDecodingContainerProtocol {
     /// The example's keys. A type that reads this property chooses by the keys what to decode. An enum with
     /// associated values does this.
     var allKeys: [Key] {
-        recorder.note.choosesWhatItDecodes = true
+        recorder.recording.isDecodingConditional = true
         guard case .object(let members)? = recorder.example else { return [] }
         return members.keys.sorted().compactMap { Key(stringValue: $0) }
     }
@@ -16,63 +16,63 @@ struct KeyedRecorder<Key: CodingKey>: KeyedDecodingContainerProtocol {
         return value?.isNull == true ? nil : value
     }
 
-    private func note(_ shape: FieldShape, _ key: Key) {
-        let earlier = recorder.note.fields?[key.stringValue]
-        recorder.note.fields?[key.stringValue] = earlier.map { $0 == shape ? shape : .any } ?? shape
+    private func record(_ shape: FieldShape, of key: Key) {
+        let earlierShape = recorder.recording.fields?[key.stringValue]
+        recorder.recording.fields?[key.stringValue] = earlierShape.map { $0 == shape ? shape : .any } ?? shape
     }
 
     /// Returns true for every key, so that the type also decodes the key's value.
     func contains(_ key: Key) -> Bool {
-        recorder.note.optionalKeys.insert(key.stringValue)
+        recorder.recording.optionalKeys.insert(key.stringValue)
         return true
     }
 
     func decodeNil(forKey key: Key) throws -> Bool {
-        recorder.note.optionalKeys.insert(key.stringValue)
+        recorder.recording.optionalKeys.insert(key.stringValue)
         return false
     }
 
     func decode<Value: Decodable>(_ type: Value.Type, forKey key: Key) throws -> Value {
-        note(Recorder.shape(of: type, from: example(key), depth: recorder.depth), key)
+        record(Recorder.shape(of: type, from: example(key), depth: recorder.depth), of: key)
         do {
             return try Recorder.value(of: type, from: example(key), depth: recorder.depth)
         } catch {
             // The decoding failed, and the caller may now decode this field as another type. So the field's
             // shape is not known.
-            recorder.note.fields?[key.stringValue] = .any
+            recorder.recording.fields?[key.stringValue] = .any
             throw error
         }
     }
 
     func decodeIfPresent<Value: Decodable>(_ type: Value.Type, forKey key: Key) throws -> Value? {
-        recorder.note.optionalKeys.insert(key.stringValue)
-        note(Recorder.shape(of: type, from: example(key), depth: recorder.depth), key)
+        recorder.recording.optionalKeys.insert(key.stringValue)
+        record(Recorder.shape(of: type, from: example(key), depth: recorder.depth), of: key)
         return try? Recorder.value(of: type, from: example(key), depth: recorder.depth)
     }
 
-    private func nested(_ key: Key) -> Recorder {
-        let inner = recorder.note.nested[key.stringValue] ?? Recorder.Note()
-        recorder.note.nested[key.stringValue] = inner
-        return Recorder(example: example(key), note: inner, depth: recorder.depth + 1)
+    private func nestedRecorder(_ key: Key) -> Recorder {
+        let nestedRecording = recorder.recording.nestedRecordings[key.stringValue] ?? Recorder.Recording()
+        recorder.recording.nestedRecordings[key.stringValue] = nestedRecording
+        return Recorder(example: example(key), recording: nestedRecording, depth: recorder.depth + 1)
     }
 
     func nestedContainer<Nested: CodingKey>(
         keyedBy type: Nested.Type,
         forKey key: Key
     ) throws -> KeyedDecodingContainer<Nested> {
-        try nested(key).container(keyedBy: type)
+        try nestedRecorder(key).container(keyedBy: type)
     }
 
     func nestedUnkeyedContainer(forKey key: Key) throws -> any UnkeyedDecodingContainer {
-        try nested(key).unkeyedContainer()
+        try nestedRecorder(key).unkeyedContainer()
     }
 
     func superDecoder() throws -> any Decoder {
-        recorder.note.choosesWhatItDecodes = true
-        return Recorder(example: recorder.example?["super"], note: Recorder.Note(), depth: recorder.depth + 1)
+        recorder.recording.isDecodingConditional = true
+        return Recorder(example: recorder.example?["super"], recording: Recorder.Recording(), depth: recorder.depth + 1)
     }
 
-    func superDecoder(forKey key: Key) throws -> any Decoder { nested(key) }
+    func superDecoder(forKey key: Key) throws -> any Decoder { nestedRecorder(key) }
 }
 
 /// Passes the elements of an array to a type that decodes the array itself.
@@ -105,36 +105,42 @@ struct UnkeyedRecorder: UnkeyedDecodingContainer {
         try Recorder.value(of: type, from: next(), depth: depth)
     }
 
-    private mutating func nested() -> Recorder { Recorder(example: next(), note: Recorder.Note(), depth: depth + 1) }
+    private mutating func nestedRecorder() -> Recorder {
+        Recorder(example: next(), recording: Recorder.Recording(), depth: depth + 1)
+    }
 
     mutating func nestedContainer<Nested: CodingKey>(
         keyedBy type: Nested.Type
     ) throws -> KeyedDecodingContainer<Nested> {
-        try nested().container(keyedBy: type)
+        try nestedRecorder().container(keyedBy: type)
     }
 
-    mutating func nestedUnkeyedContainer() throws -> any UnkeyedDecodingContainer { try nested().unkeyedContainer() }
-    mutating func superDecoder() throws -> any Decoder { nested() }
+    mutating func nestedUnkeyedContainer() throws -> any UnkeyedDecodingContainer {
+        try nestedRecorder().unkeyedContainer()
+    }
+    mutating func superDecoder() throws -> any Decoder { nestedRecorder() }
 }
 
-/// Notes a value that has no fields.
-struct SingleRecorder: SingleValueDecodingContainer {
+/// Records a value that has no fields.
+struct SingleValueRecorder: SingleValueDecodingContainer {
     let recorder: Recorder
     var codingPath: [any CodingKey] { [] }
 
     func decodeNil() -> Bool {
-        recorder.note.isNullable = true
+        recorder.recording.isNullable = true
         return recorder.example?.isNull ?? true
     }
 
     func decode<Value: Decodable>(_ type: Value.Type) throws -> Value {
         let shape = Recorder.shape(of: type, from: recorder.example, depth: recorder.depth)
-        if let earlier = recorder.note.single, earlier != shape { recorder.note.choosesWhatItDecodes = true }
-        recorder.note.single = shape
+        if let earlierShape = recorder.recording.valueShape, earlierShape != shape {
+            recorder.recording.isDecodingConditional = true
+        }
+        recorder.recording.valueShape = shape
         do {
             return try Recorder.value(of: type, from: recorder.example, depth: recorder.depth)
         } catch {
-            recorder.note.choosesWhatItDecodes = true
+            recorder.recording.isDecodingConditional = true
             throw error
         }
     }

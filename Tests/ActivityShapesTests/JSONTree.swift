@@ -44,27 +44,27 @@ indirect enum JSONTree {
     func mutated(_ randomness: inout SplitMix64) -> JSONTree {
         switch self {
         case .array(var elements) where !elements.isEmpty && randomness.chance(700):
-            let place = randomness.below(elements.count)
+            let index = randomness.below(elements.count)
             if randomness.chance(150) {
-                elements.remove(at: place)
+                elements.remove(at: index)
             } else {
-                elements[place] = elements[place].mutated(&randomness)
+                elements[index] = elements[index].mutated(&randomness)
             }
             return .array(elements)
         case .object(var members) where !members.isEmpty && randomness.chance(950):
-            let place = randomness.below(members.count)
+            let index = randomness.below(members.count)
             switch randomness.below(10) {
-            case 0: members.remove(at: place)
+            case 0: members.remove(at: index)
             case 1: members.append(("unknown", .literal(randomness.pick(Self.literals))))
             // Repeats a key with another value at a random place. A reader uses the first value of a repeated
             // key.
             case 2:
                 members.insert(
-                    (members[place].key, .literal(randomness.pick(Self.literals))),
+                    (members[index].key, .literal(randomness.pick(Self.literals))),
                     at: randomness.below(members.count)
                 )
             case 3: members.shuffle(using: &randomness)
-            default: members[place].value = members[place].value.mutated(&randomness)
+            default: members[index].value = members[index].value.mutated(&randomness)
             }
             return .object(members)
         default: return .literal(randomness.pick(Self.literals))

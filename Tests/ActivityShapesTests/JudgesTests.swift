@@ -78,37 +78,37 @@ struct JudgesTests {
         let shape = try Self.simulatedShape()
         let example = try JSONSerialization.jsonObject(with: JSONEncoder().encode(RideState()))
         var randomness = SplitMix64(seed: seed)
-        var (decoded, refused) = (0, 0)
+        var (decodedCount, refusedCount) = (0, 0)
         for _ in 0..<2_500 {
             var tree = JSONTree(example)
             for _ in 0..<randomness.number(1...3) { tree = tree.mutated(&randomness) }
             guard case .object = tree, case let state = tree.text else { continue }
             let isDecoded = (try? JSONDecoder().decode(RideState.self, from: Data(state.utf8))) != nil
             let mismatch = try Self.mismatch(state, contract)
-            if isDecoded { decoded += 1 } else { refused += 1 }
+            if isDecoded { decodedCount += 1 } else { refusedCount += 1 }
             if isDecoded != (mismatch == nil), !Self.isKnown(state, isDecoded, mismatch) {
                 Issue.record("decoded: \(isDecoded), worker: \(mismatch ?? "fits"): \(state)")
             }
-            let simulated = try Self.simulatorDecodes(state, shape)
-            if isDecoded != simulated, !Self.isKnown(state, isDecoded, mismatch) {
-                Issue.record("decoded: \(isDecoded), simulator: \(simulated): \(state)")
+            let isDecodedBySimulator = try Self.simulatorDecodes(state, shape)
+            if isDecoded != isDecodedBySimulator, !Self.isKnown(state, isDecoded, mismatch) {
+                Issue.record("decoded: \(isDecoded), simulator: \(isDecodedBySimulator): \(state)")
             }
         }
         // If few states are accepted or few are refused, the comparison tests nothing.
-        #expect(decoded > 400 && refused > 400, "\(decoded) decoded, \(refused) refused")
+        #expect(decodedCount > 400 && refusedCount > 400, "\(decodedCount) decoded, \(refusedCount) refused")
     }
 
     /// Whether a known difference explains that Foundation refuses a state that the shapes accept. The shape
     /// of `Badge` and `Amount` is `any`, because their own decoders cannot be described. A shape accepts an
     /// empty text as a URL, and a number that `Decimal` cannot hold.
     private static func isKnown(_ state: String, _ isDecoded: Bool, _ mismatch: String?) -> Bool {
-        struct Own: Decodable {
+        struct CustomFields: Decodable {
             var badge: RideState.Badge
             var amount: RideState.Amount
             var link: URL?
         }
         guard !isDecoded, mismatch == nil else { return false }
-        return (try? JSONDecoder().decode(Own.self, from: Data(state.utf8))) == nil || isBeyondDecimal(state)
+        return (try? JSONDecoder().decode(CustomFields.self, from: Data(state.utf8))) == nil || isBeyondDecimal(state)
     }
 
     @Test(arguments: [

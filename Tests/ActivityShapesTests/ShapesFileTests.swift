@@ -27,8 +27,8 @@ import Testing
             """
         let object = try JSONSerialization.jsonObject(with: Data(try Self.text().utf8)) as? NSDictionary
         let type = (object?["attributesTypes"] as? [NSDictionary])?.first
-        let wanted = try JSONSerialization.jsonObject(with: Data(expected.utf8)) as? NSDictionary
-        #expect(type?["contentState"] as? NSDictionary == wanted)
+        let expectedObject = try JSONSerialization.jsonObject(with: Data(expected.utf8)) as? NSDictionary
+        #expect(type?["contentState"] as? NSDictionary == expectedObject)
         #expect(type?["attributes"] as? NSDictionary == ["rider": "string", "seats": "int", "vip": "bool?"])
         #expect(try Self.text() == Self.text())
     }

@@ -44,27 +44,27 @@ import Testing
         let example = try JSONSerialization.jsonObject(with: JSONEncoder().encode(RideState()))
         var randomness = SplitMix64(seed: seed)
         var templates = RecentStateTemplates(isNeeded: true)
-        var last = JSONTree(example)
-        var (matched, unmatched, refused) = (0, 0, 0)
+        var acceptedTree = JSONTree(example)
+        var (matchedCount, unmatchedCount, refusedCount) = (0, 0, 0)
         for _ in 0..<5_000 {
             // A change of the last accepted state usually keeps the template of that state. A change of the
             // example usually has another template.
-            var tree = randomness.number(0...3) == 0 ? JSONTree(example) : last
+            var tree = randomness.number(0...3) == 0 ? JSONTree(example) : acceptedTree
             for _ in 0..<randomness.number(1...2) { tree = tree.mutated(&randomness) }
             guard case .object = tree, case let state = tree.text else { continue }
             let isMatched = try Self.matches(&templates, state)
             var other = RecentStateTemplates(isNeeded: true)
             let isFitting = try Self.fits(&other, state, contract)
             #expect(isFitting || !isMatched, "\(state)")
-            if isMatched { matched += 1 } else if isFitting { unmatched += 1 } else { refused += 1 }
+            if isMatched { matchedCount += 1 } else if isFitting { unmatchedCount += 1 } else { refusedCount += 1 }
             if isFitting {
-                last = tree
+                acceptedTree = tree
                 if !isMatched { _ = try Self.fits(&templates, state, contract) }
             }
         }
         #expect(
-            matched > 200 && unmatched > 200 && refused > 200,
-            "\(matched) matched, \(unmatched) not, \(refused) refused"
+            matchedCount > 200 && unmatchedCount > 200 && refusedCount > 200,
+            "\(matchedCount) matched, \(unmatchedCount) not, \(refusedCount) refused"
         )
     }
 
@@ -79,7 +79,7 @@ import Testing
         var randomness = SplitMix64(seed: seed)
         var templates = RecentStateTemplates(isNeeded: true)
         try example.withUnsafeBytes { try templates.check(try Command.decode($0), ofApp: 0, contract, in: $0) }
-        var (read, unread, refused) = (0, 0, 0)
+        var (readCount, unreadCount, refusedCount) = (0, 0, 0)
         for _ in 0..<20_000 {
             var record = example
             for _ in 0..<randomness.number(1...2) { Self.change(&record, &randomness) }
@@ -96,16 +96,19 @@ import Testing
                 let text = String(decoding: bytes, as: UTF8.self)
                 #expect(String(describing: alone) == String(describing: byTemplate), "\(text)")
                 guard case .success(let command) = byTemplate else {
-                    refused += 1
+                    refusedCount += 1
                     return false
                 }
                 let isRead = templates.hasMatched(command, ofApp: 0)
                 if isRead { #expect(throws: Never.self, "\(text)") { try contract.check(command, in: bytes) } }
                 return isRead
             }
-            if isRead { read += 1 } else { unread += 1 }
+            if isRead { readCount += 1 } else { unreadCount += 1 }
         }
-        #expect(read > 1_000 && unread > 1_000 && refused > 1_000, "\(read) read, \(unread) not, \(refused) refused")
+        #expect(
+            readCount > 1_000 && unreadCount > 1_000 && refusedCount > 1_000,
+            "\(readCount) read, \(unreadCount) not, \(refusedCount) refused"
+        )
     }
 
     /// Pieces of numbers, texts and containers, so that many changes give another value of the same type.
@@ -116,10 +119,10 @@ import Testing
     ]
 
     private static func change(_ record: inout [UInt8], _ randomness: inout SplitMix64) {
-        let place = randomness.number(0...record.count - 1)
-        let end = min(record.count, place + randomness.number(0...3))
+        let start = randomness.number(0...record.count - 1)
+        let end = min(record.count, start + randomness.number(0...3))
         let piece = pieces[randomness.number(0...pieces.count - 1)]
-        record.replaceSubrange(place..<end, with: randomness.number(0...3) == 0 ? [] : Array(piece.utf8))
+        record.replaceSubrange(start..<end, with: randomness.number(0...3) == 0 ? [] : Array(piece.utf8))
     }
 
     /// A large value may repeat a key thousands of times. To learn the template of a value, the check compares
