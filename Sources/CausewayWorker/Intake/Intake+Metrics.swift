@@ -120,7 +120,10 @@ extension Intake {
         let assignedPartitions = assignments.all
         metrics.set(.kafkaReady, to: isBrokerUp == true ? 1 : 0)
         metrics.set(.partitionsAssigned, to: Int64(assignedPartitions.count))
-        metrics.set(.partitionsPaused, to: Int64(consumer.pausedPartitions.subtracting(pausedPartitions.partitions).count))
+        metrics.set(
+            .partitionsPaused,
+            to: Int64(consumer.pausedPartitions.subtracting(pausedPartitions.partitions).count)
+        )
         metrics.set(
             .partitionsStuck,
             to: Int64(unfetchedPartitions.partitionsWithOffsetGone.union(partitionsWithoutPosition.errors.keys).count)
