@@ -78,7 +78,7 @@ public final class ActivityStore {
         _ call: StoreCall<UnsafeRawBufferPointer>,
         activityKey: UnsafeRawBufferPointer
     ) -> IssueOutcome {
-        LifetimeKey.all[LifetimeKey.number(ofActivityKey: activityKey)]
+        LifetimeKey.timetableKeys[LifetimeKey.number(ofActivityKey: activityKey)]
             .withUnsafeBytes { key in
                 guard let connection = redis.connection(for: key) else { return .notReady }
                 return unsafeDowncast(connection.session, to: StoreSession.self)

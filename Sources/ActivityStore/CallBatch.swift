@@ -79,7 +79,7 @@ struct CallBatch: ~Copyable {
         let again = admission.isReadAgain && admission.registration != nil ? CallBits.isReadAgain : 0
         writer.call(bits, paceNumber: paceNumber | age | again, admission.version, admission.digest)
         if let registration = admission.registration {
-            let time = StoredTime.stored(registration.registeredAtMilliseconds)
+            let time = StoredTime.clamped(registration.registeredAtMilliseconds)
             writer.token(registration.token, registration.environment, milliseconds: time)
         }
         if let alert = admission.carriedAlert { writer.version(alert) }
@@ -108,7 +108,7 @@ struct CallBatch: ~Copyable {
         writer.call(bits, paceNumber: paceNumber, version, digest)
         if let retirement {
             // Without a time, the latest possible time is written. Then the token is retired in any case.
-            let before = retirement.invalidAtMilliseconds.map { StoredTime.stored($0) } ?? .max
+            let before = retirement.invalidAtMilliseconds.map { StoredTime.clamped($0) } ?? .max
             writer.token(retirement.token, retirement.environment, milliseconds: before)
         }
         if let alert { writer.version(alert) }

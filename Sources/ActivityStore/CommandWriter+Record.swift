@@ -32,7 +32,7 @@ extension CommandWriter {
     /// Writes a time as an activity's record stores it.
     mutating func argument(recordMilliseconds milliseconds: Int64) {
         argument(count: StoredRecord.millisecondsBytes) {
-            $0.number(StoredTime.stored(milliseconds), bytes: StoredRecord.millisecondsBytes)
+            $0.number(StoredTime.clamped(milliseconds), bytes: StoredRecord.millisecondsBytes)
         }
     }
 
@@ -87,7 +87,7 @@ extension CommandWriter {
         byte(paceNumber)
         byte(bits)
         number(UInt64(clamping: version.timestamp), bytes: StoredRecord.secondsBytes)
-        number(StoredDigest.stored(digest), bytes: StoredDigest.bytes)
+        number(StoredDigest.value(of: digest), bytes: StoredDigest.bytes)
     }
 
     /// Writes the version of a call's alert.
@@ -117,7 +117,7 @@ extension CommandWriter {
             number(UInt64(token.count), bytes: 2)
             byte(UInt8(count))
             number(
-                StoredTime.stored(registration.registeredAtMilliseconds),
+                StoredTime.clamped(registration.registeredAtMilliseconds),
                 bytes: StoredRecord.millisecondsBytes
             )
             verbatim(token)
@@ -134,7 +134,7 @@ extension CommandWriter {
     mutating func confirmation(_ bits: UInt8, milliseconds: Int64) {
         byte(bits)
         number(0, bytes: 4)
-        number(StoredTime.stored(milliseconds), bytes: StoredRecord.millisecondsBytes)
+        number(StoredTime.clamped(milliseconds), bytes: StoredRecord.millisecondsBytes)
     }
 
     private mutating func stored(_ version: Version) {

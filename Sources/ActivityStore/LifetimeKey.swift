@@ -8,21 +8,21 @@ public enum LifetimeKey {
     static let bytesMax = 64
 
     /// Returns the key of a timetable, 0..<``count``.
-    public static func stored(_ number: Int) -> [UInt8] { Array("{causeway:lifetimes:\(number)}".utf8) }
+    public static func timetableKey(_ number: Int) -> [UInt8] { Array("{causeway:lifetimes:\(number)}".utf8) }
 
     /// Returns the key of the hash with the details of all activities in a timetable.
-    public static func lives(_ number: Int) -> [UInt8] { stored(number) + [UInt8(ascii: "+")] }
+    public static func livesKey(_ number: Int) -> [UInt8] { timetableKey(number) + [UInt8(ascii: "+")] }
 
     static let startsLetter = UInt8(ascii: "*")
     static let shownLetter = UInt8(ascii: "=")
 
     /// Returns the keys of two hashes that keep commands so that activities can be started again. `starts`
     /// has each activity's newest start, `shown` its newest update that is shown.
-    public static func keptCommands(_ number: Int) -> (starts: [UInt8], shown: [UInt8]) {
-        (stored(number) + [startsLetter], stored(number) + [shownLetter])
+    public static func keptCommandKeys(_ number: Int) -> (starts: [UInt8], shown: [UInt8]) {
+        (timetableKey(number) + [startsLetter], timetableKey(number) + [shownLetter])
     }
 
-    /// Splits a value of the hashes of `keptCommands` into the command's version and record. Nil if another
+    /// Splits a value of the hashes of `keptCommandKeys` into the command's version and record. Nil if another
     /// program wrote the value.
     public static func keptCommand(_ value: [UInt8]) -> (version: Version, record: [UInt8])? {
         value.withUnsafeBytes { value in
@@ -45,7 +45,7 @@ public enum LifetimeKey {
     }
 
     /// All keys by their numbers. Made once, for the lanes.
-    static let all = (0..<count).map(stored)
+    static let timetableKeys = (0..<count).map(timetableKey)
 
     /// Returns the app and the activity that a key names; nil if the key is not an activity's.
     public static func subject(ofActivityKey key: [UInt8]) -> (app: [UInt8], activity: [UInt8])? {

@@ -177,9 +177,9 @@ extension StoreSession {
 
     /// Reads a send verdict that is a number. The number has the timestamp and the priority, which may differ
     /// from those that the command asked for. The token is in `value`: the activity's value before the
-    /// admission, up to the end of the answered alert.
+    /// admission, up to the end of the accepted alert.
     private func sendReply(_ number: Int64, _ value: Reply) -> Reading {
-        guard value.kind == .string, value.bytes.count >= StoredRecord.token, number > 0,
+        guard value.kind == .string, value.bytes.count >= StoredRecord.tokenOffset, number > 0,
             let priority = SentPriority(rawValue: UInt8(number >> 14 & 3))
         else { return .violation }
         var result = StoreReply<Bytes>(.send)
@@ -200,10 +200,10 @@ extension StoreSession {
         var result = StoreReply<Bytes>(.send)
         result.timestamp = call.timestamp
         result.priority = call.requestsHighPriority ? 10 : 5
-        let fullAt = LittleEndian.read(value[StoredRecord.fullAt..<StoredRecord.assigned])
-        let isFrequent = value[StoredRecord.kind] & StoredRecord.Flag.frequentUpdates != 0
+        let fullAt = LittleEndian.read(value[StoredRecord.fullAtOffset..<StoredRecord.assignedTimestampOffset])
+        let isFrequent = value[StoredRecord.kindOffset] & StoredRecord.Flag.frequentUpdates != 0
         let bucket = isFrequent ? call.frequentBudget : call.budget
-        let left = StoredBucket.left(bucket, fullAtMilliseconds: fullAt, nowMilliseconds: nowMilliseconds)
+        let left = StoredBucket.pushesLeft(bucket, fullAtMilliseconds: fullAt, nowMilliseconds: nowMilliseconds)
         result.budgetLeft = call.requestsHighPriority ? max(0, left - 1) : left
         result.registration = registration(ofActivity: value)
         return result.registration == nil ? .malformedContent : .reply(result)
@@ -211,13 +211,14 @@ extension StoreSession {
 
     /// Reads the registration in an activity's value; nil if the scripts did not write the value.
     private func registration(ofActivity value: Bytes) -> TokenRegistration<Bytes>? {
-        let registeredAt = LittleEndian.read(value[StoredRecord.registeredAt..<StoredRecord.token])
-        let count = Int(LittleEndian.read(value[StoredRecord.tokenCount..<StoredRecord.kind]))
+        let registeredAt = LittleEndian.read(value[StoredRecord.registeredAtOffset..<StoredRecord.tokenOffset])
+        let count = Int(LittleEndian.read(value[StoredRecord.tokenCountOffset..<StoredRecord.kindOffset]))
         let tokenCount = count & ~StoredRecord.countFlags
-        let behindToken = count < StoredRecord.answeredAlertFollows ? 0 : StoredVersion.bytes
-        let stored = UnsafeRawBufferPointer(rebasing: value[StoredRecord.token...].prefix(tokenCount))
-        guard registeredAt <= StoredTime.millisecondsMax, value.count == StoredRecord.token + tokenCount + behindToken,
-            let form = TokenForm(rawValue: value[StoredRecord.kind] & 7), let memory = tokenMemory.baseAddress,
+        let behindToken = count < StoredRecord.acceptedAlertFollows ? 0 : StoredVersion.bytes
+        let stored = UnsafeRawBufferPointer(rebasing: value[StoredRecord.tokenOffset...].prefix(tokenCount))
+        guard registeredAt <= StoredTime.millisecondsMax,
+            value.count == StoredRecord.tokenOffset + tokenCount + behindToken,
+            let form = TokenForm(rawValue: value[StoredRecord.kindOffset] & 7), let memory = tokenMemory.baseAddress,
             let token = TokenText.decode(form, stored, to: memory)
         else { return nil }
         return TokenRegistration(
@@ -246,7 +247,7 @@ extension Reply {
     /// Whether the reply is an activity's value and not a word: among its first bytes are the token's form
     /// and the high byte of its length, which are neither letters nor digits.
     fileprivate var isValue: Bool {
-        kind == .string && bytes.count >= StoredRecord.token && bytes[StoredRecord.kind] < 0x10
+        kind == .string && bytes.count >= StoredRecord.tokenOffset && bytes[StoredRecord.kindOffset] < 0x10
     }
 }
 

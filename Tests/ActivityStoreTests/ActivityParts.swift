@@ -26,22 +26,22 @@ extension RedisServer {
 /// accepted `e`, the audiences `a`, the dead token `d`, the last 429 `l`, the start `b` and the held command
 /// `h`.
 func activityParts(_ value: [UInt8]) -> [String: [UInt8]] {
-    let kind = value[StoredRecord.kind]
+    let kind = value[StoredRecord.kindOffset]
     var rest = value[...]
     var parts: [String: [UInt8]] = [:]
     func take(_ name: String, _ count: Int) {
         if count > 0 { parts[name] = Array(rest.prefix(count)) }
         rest = rest.dropFirst(count)
     }
-    take("r", StoredRecord.token)
+    take("r", StoredRecord.tokenOffset)
     // If the newest version keeps its own timestamp, the scripts ignore the bytes of the assigned timestamp,
     // which may then differ from the model's. So the test replaces these bytes with zeros.
-    if value[StoredRecord.state] & StoredRecord.StateBit.isOwnTimestamp != 0 {
-        for index in StoredRecord.assigned..<StoredRecord.registeredAt { parts["r"]?[index] = 0 }
+    if value[StoredRecord.stateOffset] & StoredRecord.StateBit.isOwnTimestamp != 0 {
+        for index in StoredRecord.assignedTimestampOffset..<StoredRecord.registeredAtOffset { parts["r"]?[index] = 0 }
     }
-    let count = Int(LittleEndian.read(value[StoredRecord.tokenCount..<StoredRecord.kind]))
+    let count = Int(LittleEndian.read(value[StoredRecord.tokenCountOffset..<StoredRecord.kindOffset]))
     take("t", count & ~StoredRecord.countFlags)
-    if count & StoredRecord.answeredAlertFollows != 0 { take("e", StoredVersion.bytes) }
+    if count & StoredRecord.acceptedAlertFollows != 0 { take("e", StoredVersion.bytes) }
     if count & StoredRecord.audiencesFollow != 0 { take("a", 2 + 8 * rest.prefix(2).reduce(0) { $0 + Int($1) }) }
     if kind & StoredRecord.Flag.retired != 0 {
         take("d", StoredRecord.retiredBytes)

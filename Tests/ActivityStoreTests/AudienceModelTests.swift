@@ -130,7 +130,7 @@ struct AudienceScene {
 
     /// The keys of segment 0: its first page and its directory.
     static let firstPage = page(0)
-    static let directory = key([AudienceKey.directory])
+    static let directory = key([AudienceKey.directoryLetter])
 
     static func page(_ lowerBound: UInt32) -> [UInt8] {
         let suffix = AudienceKey.pageSuffix(lowerBound)

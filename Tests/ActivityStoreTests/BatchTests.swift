@@ -198,7 +198,7 @@ import Testing
         #expect(caller.reasons.dropFirst().first?.contains("WRONGTYPE") == true)
         #expect(server.calls("evalsha") == 1)
         for index in 0..<8 where ![0, 3, 5, 6].contains(index) {
-            #expect(server.hash(TestKey.activity("\(index)").text)["r"]?.count == StoredRecord.token)
+            #expect(server.hash(TestKey.activity("\(index)").text)["r"]?.count == StoredRecord.tokenOffset)
         }
         #expect(caller.store.isReady)
         caller.store.close()

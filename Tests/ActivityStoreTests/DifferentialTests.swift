@@ -152,8 +152,8 @@ private final class DifferentialStage {
             case .activity:
                 expected = model.activities[key.text]?.fields ?? [:]
                 expiresAt = model.activities[key.text]?.expiresAtMilliseconds
-                if let record = found["r"], record.count >= StoredRecord.token {
-                    letters[Character(Unicode.Scalar(record[StoredRecord.state] & 0x7F | 0x40)), default: 0] += 1
+                if let record = found["r"], record.count >= StoredRecord.tokenOffset {
+                    letters[Character(Unicode.Scalar(record[StoredRecord.stateOffset] & 0x7F | 0x40)), default: 0] += 1
                 }
             case .device:
                 expected = model.devices[key.text]?.fields ?? [:]
@@ -249,7 +249,7 @@ extension ActivityState {
         var fields: [String: [UInt8]] = [:]
         fields["r"] = record(tokenForm: stored.first, tokenCount: rest.count)
         if !rest.isEmpty { fields["t"] = Array(rest) }
-        if let answeredAlert { fields["e"] = bytes(answeredAlert) }
+        if let acceptedAlertVersion { fields["e"] = bytes(acceptedAlertVersion) }
         if !audiences.isEmpty {
             fields["a"] = [UInt8(audiences.current.count), UInt8(audiences.left.count)]
             fields["a"]? += (audiences.current + audiences.left).flatMap { bytes($0, 8) }
@@ -279,7 +279,7 @@ extension ActivityState {
         let state = version == nil ? "n" : letter
         let isOwnTimestamp = lastTimestamp == version?.timestamp ?? 0
         var record = bytes(pace?.endSeconds ?? 0, 4)
-        record += bytes(tokenCount + (answeredAlert == nil ? 0 : 32_768) + (audiences.isEmpty ? 0 : 16_384), 2)
+        record += bytes(tokenCount + (acceptedAlertVersion == nil ? 0 : 32_768) + (audiences.isEmpty ? 0 : 16_384), 2)
         record += bytes(kind, 1)
         record += bytes(digest ?? 0, 6)
         record += bytes(Int(state.asciiValue ?? 0) + (hasDrawn ? 128 : 0) - (isOwnTimestamp ? 0 : 64), 1)

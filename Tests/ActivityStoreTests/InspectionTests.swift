@@ -145,7 +145,7 @@ import Testing
         // The state now says that the newest command is settled, but the value still has a held command. So
         // the value is invalid.
         var broken = whole
-        broken[StoredRecord.state] = UInt8(ascii: "s")
+        broken[StoredRecord.stateOffset] = UInt8(ascii: "s")
         #expect(throws: InspectionError(field: "held")) { try ActivityInspection(value: broken) }
     }
 }

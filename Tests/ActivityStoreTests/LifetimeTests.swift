@@ -70,7 +70,7 @@ import Testing
         var (lives, dues): ([String: String], [String: Int64]) = ([:], [:])
         var (starts, shown): ([String: [UInt8]], [String: [UInt8]]) = ([:], [:])
         for number in 0..<LifetimeKey.count {
-            let key = String(decoding: LifetimeKey.stored(number), as: UTF8.self)
+            let key = String(decoding: LifetimeKey.timetableKey(number), as: UTF8.self)
             for (name, life) in comparison.server.hash(key + "+") {
                 lives[name] = String(decoding: life, as: UTF8.self)
             }
@@ -152,7 +152,10 @@ import Testing
         #expect(life() == nil)
         for number in 0..<LifetimeKey.count {
             #expect(
-                comparison.server.command("KEYS", String(decoding: LifetimeKey.stored(number), as: UTF8.self) + "*")
+                comparison.server.command(
+                    "KEYS",
+                    String(decoding: LifetimeKey.timetableKey(number), as: UTF8.self) + "*"
+                )
                     == []
             )
         }
@@ -168,7 +171,7 @@ import Testing
         func claim(lease: Int64, ageMax: Int64 = .max) throws -> [String] {
             try (0..<LifetimeKey.count)
                 .flatMap { number in
-                    try shared.claimDue(LifetimeKey.stored(number), lease: lease, ageMax: ageMax)
+                    try shared.claimDue(LifetimeKey.timetableKey(number), lease: lease, ageMax: ageMax)
                 }
                 .map { "\(String(decoding: $0.name, as: UTF8.self)) \($0.text)" }
         }
@@ -185,7 +188,7 @@ import Testing
         #expect(try claim(lease: 0) == ["\(due.text) b \(Self.start + 1) 1"])
         #expect(try claim(lease: 0, ageMax: Self.hour) == [])
         let names = (0..<LifetimeKey.count)
-            .flatMap { comparison.server.hash(String(decoding: LifetimeKey.lives($0), as: UTF8.self)).keys }
+            .flatMap { comparison.server.hash(String(decoding: LifetimeKey.livesKey($0), as: UTF8.self)).keys }
         #expect(names == [later.text])
     }
 
@@ -208,7 +211,7 @@ import Testing
         let comparison = try ScriptComparison()
         let shared = try SharedHashes(configuration: RedisConfiguration(url: RedisURL(comparison.server.unixURL)))
         let key = TestKey.activity("a")
-        let timetable = LifetimeKey.stored(Array(key.text.utf8).withUnsafeBytes(LifetimeKey.number))
+        let timetable = LifetimeKey.timetableKey(Array(key.text.utf8).withUnsafeBytes(LifetimeKey.number))
         let start = Self.command(isStart: true)
         comparison.admit(
             .reportLifetimeEvent(.began(atMilliseconds: Self.start, lifetimeMilliseconds: 1), keeping: start),
@@ -240,7 +243,7 @@ import Testing
         try #require(comparison.server.command(bytes: words) == [Array("OK".utf8)])
         let url = try RedisURL("unix://causeway:any@\(comparison.server.socketPath)")
         let shared = try SharedHashes(configuration: RedisConfiguration(url: url))
-        let forgotten = try (0..<LifetimeKey.count).map(LifetimeKey.stored)
+        let forgotten = try (0..<LifetimeKey.count).map(LifetimeKey.timetableKey)
             .filter { key in try shared.claimDue(key).contains { try shared.removeClaimedName(key, $0) } }
         #expect(forgotten.count == 1)
     }
@@ -257,7 +260,7 @@ import Testing
         func claimed() throws -> Int {
             try (0..<LifetimeKey.count)
                 .reduce(0) { count, number in
-                    let key = LifetimeKey.stored(number)
+                    let key = LifetimeKey.timetableKey(number)
                     return try count
                         + shared.claimDue(key).count
                 }
@@ -281,7 +284,7 @@ import Testing
 
     @Test func `An activity's key tells its app and its name`() {
         for name in ["a=b}", "phone-7-RideAttributes-0", "0b6c3c2e-7c2d-4a86-9a53-0d6b5f0c7f11"] {
-            let key = ActivityKey.stored(app: Array("com.example.ride".utf8), activity: Array(name.utf8))
+            let key = ActivityKey.key(app: Array("com.example.ride".utf8), activity: Array(name.utf8))
             let subject = LifetimeKey.subject(ofActivityKey: key)
             #expect(subject.map { String(decoding: $0.app, as: UTF8.self) } == "com.example.ride")
             #expect(subject.map { String(decoding: $0.activity, as: UTF8.self) } == name)

@@ -172,7 +172,7 @@ import Testing
     }
 
     /// Besides its audiences, the activity's value has all parts that the name of this test lists.
-    @Test func `Audiences are stored together with an answered alert, a dead token, a 429, a start and a held command`()
+    @Test func `Audiences are stored together with an accepted alert, a dead token, a 429, a start and a held command`()
         throws
     {
         let comparison = try ScriptComparison()
@@ -199,7 +199,7 @@ import Testing
         #expect(Set(parts.keys) == ["r", "t", "e", "a", "d", "l", "b", "h"])
         let inspection = try ActivityInspection(value: comparison.server.value(comparison.key.text))
         #expect(inspection.audiences == [AudienceDigest(value: 3)] && inspection.audiencesLeft.isEmpty)
-        #expect(inspection.held?.command == [7] && inspection.answeredAlert == .at(100))
+        #expect(inspection.held?.command == [7] && inspection.acceptedAlertVersion == .at(100))
         #expect(ActivityState(inspection).audiences.current == [3])
         #expect(comparison.admit(settlement(110)).departures == nil)
     }

@@ -116,7 +116,7 @@ import Testing
         var after = comparison.server.hash(comparison.key.text)
         #expect(after.removeValue(forKey: "l") != nil && before["l"] == nil)
         // The record has a flag for the 429, which is removed before the comparison.
-        after["r"]?[StoredRecord.kind] &-= StoredRecord.Flag.limited
+        after["r"]?[StoredRecord.kindOffset] &-= StoredRecord.Flag.limited
         #expect(after == before)
         // A 429 of an unknown activity stores nothing.
         comparison.settle(limited(100, spacing: 0), .activity("other"))

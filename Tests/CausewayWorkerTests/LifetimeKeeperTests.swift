@@ -64,26 +64,26 @@ import Testing
             let number = key.withUnsafeBytes(LifetimeKey.number)
             put([key], in: number, life, dueMilliseconds: dueMilliseconds)
             guard let start else { return }
-            _ = command(Self.words("HSET") + [LifetimeKey.keptCommands(number).starts, key, start])
+            _ = command(Self.words("HSET") + [LifetimeKey.keptCommandKeys(number).starts, key, start])
         }
 
         func put(_ keys: [[UInt8]], in number: Int, _ life: String, dueMilliseconds: Int64) {
             let due = Self.words("\(dueMilliseconds)")
-            _ = command(Self.words("ZADD") + [LifetimeKey.stored(number)] + keys.flatMap { due + [$0] })
-            _ = command(Self.words("HSET") + [LifetimeKey.lives(number)] + keys.flatMap { [$0] + Self.words(life) })
+            _ = command(Self.words("ZADD") + [LifetimeKey.timetableKey(number)] + keys.flatMap { due + [$0] })
+            _ = command(Self.words("HSET") + [LifetimeKey.livesKey(number)] + keys.flatMap { [$0] + Self.words(life) })
         }
 
         func life(_ key: [UInt8]) -> String? {
-            text(Self.words("HGET") + [LifetimeKey.lives(key.withUnsafeBytes(LifetimeKey.number)), key])
+            text(Self.words("HGET") + [LifetimeKey.livesKey(key.withUnsafeBytes(LifetimeKey.number)), key])
         }
 
         func dueMilliseconds(_ key: [UInt8]) -> Int64? {
-            text(Self.words("ZSCORE") + [LifetimeKey.stored(key.withUnsafeBytes(LifetimeKey.number)), key])
+            text(Self.words("ZSCORE") + [LifetimeKey.timetableKey(key.withUnsafeBytes(LifetimeKey.number)), key])
                 .flatMap { Int64($0) }
         }
 
         func namesInTimetable(_ number: Int) -> Int? {
-            text(Self.words("ZCARD") + [LifetimeKey.stored(number)]).flatMap { Int($0) }
+            text(Self.words("ZCARD") + [LifetimeKey.timetableKey(number)]).flatMap { Int($0) }
         }
 
         private func text(_ words: [[UInt8]]) -> String? {
@@ -95,7 +95,7 @@ import Testing
     }
 
     private static func activity(_ name: String) -> [UInt8] {
-        ActivityKey.stored(app: Array("com.example.ride".utf8), activity: Array(name.utf8))
+        ActivityKey.key(app: Array("com.example.ride".utf8), activity: Array(name.utf8))
     }
 
     @Test func `A life whose start is missing or damaged leaves the timetable`() async throws {
@@ -113,7 +113,7 @@ import Testing
     }
 
     private static func foreign(_ name: String) -> [UInt8] {
-        ActivityKey.stored(app: Array("com.example.other".utf8), activity: Array(name.utf8))
+        ActivityKey.key(app: Array("com.example.other".utf8), activity: Array(name.utf8))
     }
 
     /// This worker's configuration lacks the app; another worker may have it. This worker cannot end the

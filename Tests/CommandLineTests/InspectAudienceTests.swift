@@ -259,7 +259,7 @@ struct InspectAudienceTests {
             configuration: RedisConfiguration(url: RedisURL("redis://127.0.0.1:\(stage.port)"))
         )
         defer { queries.close() }
-        let segments = try #require(InspectedSegments(app: AudienceStage.app, audience: AudienceStage.audience))
+        let segments = try #require(InspectedAudienceKeys(app: AudienceStage.app, audience: AudienceStage.audience))
         let part = try AudienceCensus(of: segments, pagesMax: 100, queries)
         #expect(!part.isComplete && part.pagesRead == 100 && part.members < 991)
         #expect((700...1_300).contains(part.estimate), "\(part.estimate)")

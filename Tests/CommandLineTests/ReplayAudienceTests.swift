@@ -55,7 +55,7 @@ extension ReplayScene {
         let directories = try writer.perform(segments.map { .directory(segment: $0) })
         var pages: [AudienceWriter.Operation] = []
         for (segment, directory) in zip(segments, directories) {
-            for bound in try InspectedSegments.bounds(ofDirectory: directory.bytes ?? []) {
+            for bound in try InspectedAudienceKeys.bounds(ofDirectory: directory.bytes ?? []) {
                 pages.append(.page(segment: segment, lowerBound: bound))
             }
         }
@@ -83,7 +83,7 @@ extension ReplayScene {
         let url = try RedisURL("redis://127.0.0.1:\(redis.port)")
         let queries = try RedisQueries(configuration: RedisConfiguration(url: url))
         defer { queries.close() }
-        let segments = try #require(InspectedSegments(app: Self.app, audience: audience))
+        let segments = try #require(InspectedAudienceKeys(app: Self.app, audience: audience))
         return try AudienceInspection(fields: queries.hash(segments.recordKey))
     }
 

@@ -54,7 +54,7 @@ struct ReplayRebuildTests {
 
         let known = try scene.value("a")
         #expect(known.token != nil && known.newest?.state == .settled)
-        #expect(known.answeredAlert == Version(timestamp: now - 100, sequence: 0))
+        #expect(known.acceptedAlertVersion == Version(timestamp: now - 100, sequence: 0))
         #expect(try scene.value("gone").token == nil && scene.value("old").token == nil)
         #expect(try scene.admit("a", at: now - 150, alert: true) == .superseded)
         #expect(try scene.admit("a", at: now - 100) == .duplicate)

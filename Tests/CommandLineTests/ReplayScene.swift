@@ -225,7 +225,7 @@ final class ReplayScene: ConsumerHandler {
         let url = try RedisURL("redis://127.0.0.1:\(redis.port)")
         let queries = try RedisQueries(configuration: RedisConfiguration(url: url))
         defer { queries.close() }
-        let key = ActivityKey.stored(app: Array(Self.app.utf8), activity: Array(activity.utf8))
+        let key = ActivityKey.key(app: Array(Self.app.utf8), activity: Array(activity.utf8))
         return try ActivityInspection(value: queries.values([key])[0])
     }
 

@@ -132,7 +132,7 @@ final class AudienceJoins: RedisHandler {
     private func directoryKey(_ slot: UInt16) -> UnsafeRawBufferPointer {
         let tag = table.tag(slot)
         key.copyMemory(from: tag)
-        key[tag.count] = AudienceKey.directory
+        key[tag.count] = AudienceKey.directoryLetter
         return UnsafeRawBufferPointer(rebasing: key[...tag.count])
     }
 

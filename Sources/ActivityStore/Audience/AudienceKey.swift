@@ -17,8 +17,8 @@ enum AudienceKey {
     private static let segmentLetters = 2
     private static let alphabet: StaticString = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
     static let boundBytes = 4
-    static let directory = UInt8(ascii: "d")
-    static let page = UInt8(ascii: "p")
+    static let directoryLetter = UInt8(ascii: "d")
+    static let pageLetter = UInt8(ascii: "p")
     /// The maximum length of an app's bundle id.
     static let appBytesMax = Limits.identifierBytes
     /// The longest `{app@DIGEST SEGMENT}`.
@@ -64,7 +64,7 @@ enum AudienceKey {
     /// Returns the part of a page's key after the tag.
     static func pageSuffix(_ lowerBound: UInt32) -> InlineArray<5, UInt8> {
         [
-            page, UInt8(truncatingIfNeeded: lowerBound), UInt8(truncatingIfNeeded: lowerBound >> 8),
+            pageLetter, UInt8(truncatingIfNeeded: lowerBound), UInt8(truncatingIfNeeded: lowerBound >> 8),
             UInt8(truncatingIfNeeded: lowerBound >> 16), UInt8(truncatingIfNeeded: lowerBound >> 24),
         ]
     }

@@ -99,7 +99,7 @@ final class AudienceSession: RedisSession {
             writer.argument(number: keyCount)
             writer.argument(count: tag.count + 1) {
                 $0.verbatim(tag)
-                $0.byte(AudienceKey.directory)
+                $0.byte(AudienceKey.directoryLetter)
             }
             writer.pageKey(tag, bounds.lower)
             if let middle = bounds.middle { writer.pageKey(tag, middle) }

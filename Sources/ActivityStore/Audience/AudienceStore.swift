@@ -94,7 +94,7 @@ public final class AudienceStore {
                 count += AudienceKey.pageSuffixBytes
                 return get(.page, tag: call.tag, keyBytes: count)
             }
-            key[count] = AudienceKey.directory
+            key[count] = AudienceKey.directoryLetter
             return get(.directory, tag: call.tag, keyBytes: count + 1)
         default:
             guard let count = AudienceKey.write(app: call.app, call.audience, to: key) else { return .outOfBounds }

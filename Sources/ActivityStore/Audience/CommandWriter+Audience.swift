@@ -80,7 +80,7 @@ extension CommandWriter {
     mutating func pageKey(_ tag: UnsafeRawBufferPointer, _ lowerBound: UInt32) {
         argument(count: tag.count + AudienceKey.pageSuffixBytes) {
             $0.verbatim(tag)
-            $0.byte(AudienceKey.page)
+            $0.byte(AudienceKey.pageLetter)
             $0.number(UInt64(lowerBound), bytes: AudienceKey.boundBytes)
         }
     }
@@ -108,8 +108,8 @@ extension CommandWriter {
 
     private mutating func counts(_ counts: MemberCounts, _ times: RoundTimes) {
         for outcome in MemberOutcome.allCases { number(UInt64(counts[outcome]), bytes: StoredCounts.countBytes) }
-        number(StoredCounts.stored(times.firstResponseMilliseconds), bytes: StoredCounts.timeBytes)
-        number(StoredCounts.stored(times.lastResponseMilliseconds), bytes: StoredCounts.timeBytes)
+        number(StoredCounts.value(ofMilliseconds: times.firstResponseMilliseconds), bytes: StoredCounts.timeBytes)
+        number(StoredCounts.value(ofMilliseconds: times.lastResponseMilliseconds), bytes: StoredCounts.timeBytes)
     }
 }
 
@@ -136,7 +136,7 @@ enum StoredCounts {
     static let bytes = MemberOutcome.allCases.count * countBytes + 2 * timeBytes
 
     /// Returns one more than the milliseconds, or 0 for no time.
-    static func stored(_ milliseconds: Int64) -> UInt64 {
+    static func value(ofMilliseconds milliseconds: Int64) -> UInt64 {
         milliseconds < 0 ? 0 : UInt64(min(milliseconds, StoredMember.millisecondsMax - 1)) + 1
     }
 

@@ -60,7 +60,7 @@ public struct ActivityInspection: Sendable, Equatable {
     public private(set) var held: Held?
     public private(set) var start: Start?
     /// The version of the newest command whose alert APNs has accepted.
-    public private(set) var answeredAlert: Version?
+    public private(set) var acceptedAlertVersion: Version?
     /// The audiences of the activity, and the audiences that may not know yet that the activity left them.
     public private(set) var audiences: [AudienceDigest] = []
     public private(set) var audiencesLeft: [AudienceDigest] = []
@@ -85,10 +85,10 @@ public struct ActivityInspection: Sendable, Equatable {
         registeredAtMilliseconds = try record.recordMilliseconds()
         token = try InspectedToken(form: kind & 7, try record.part("token", count: tokenCount))
         if registeredAtMilliseconds == 0 && token == nil { registeredAtMilliseconds = nil }
-        if count >= StoredRecord.answeredAlertFollows {
+        if count >= StoredRecord.acceptedAlertFollows {
             record = record.named("alert")
             let timestamp = try record.recordSeconds()
-            answeredAlert = Version(timestamp: timestamp, sequence: try record.number(bytes: 8))
+            acceptedAlertVersion = Version(timestamp: timestamp, sequence: try record.number(bytes: 8))
         }
         if count & StoredRecord.audiencesFollow != 0 { try takeAudiences(&record) }
         try takeRareParts(&record, kind)

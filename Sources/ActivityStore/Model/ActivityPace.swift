@@ -60,7 +60,7 @@ public struct ActivityPace: Hashable, Sendable {
 
 extension Policy.Bucket {
     /// Returns how many pushes are left in a bucket that will be full at the given time.
-    func left(fullAt: Int64, now: Int64) -> Int {
+    func pushesLeft(fullAt: Int64, now: Int64) -> Int {
         var left = pushes
         var missing = fullAt - now
         while missing > 0 && left > 0 {
@@ -71,5 +71,5 @@ extension Policy.Bucket {
     }
 
     /// Returns when a bucket will be full after one more draw.
-    func drawn(fullAt: Int64, now: Int64) -> Int64 { max(fullAt, now) + intervalMilliseconds }
+    func fullAtAfterDraw(fullAt: Int64, now: Int64) -> Int64 { max(fullAt, now) + intervalMilliseconds }
 }

@@ -28,7 +28,7 @@ extension ActivityState {
             let isEnd = ended && $0.version == version
             return Held(version: $0.version, isEnd: isEnd, command: $0.command, carriesAlert: $0.carriesAlert)
         }
-        answeredAlert = inspection.answeredAlert
+        acceptedAlertVersion = inspection.acceptedAlertVersion
         // Leaves out the audiences that may not know yet that the activity left them. They only delay an
         // admission for a moment, and the prediction is the verdict after this delay.
         audiences.current = inspection.audiences.map(\.value)

@@ -47,7 +47,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
     public internal(set) var retired: RetiredToken?
     public internal(set) var held: Held?
     /// The version of the newest command whose alert APNs has accepted.
-    public internal(set) var answeredAlert: Version?
+    public internal(set) var acceptedAlertVersion: Version?
     public internal(set) var start: Start?
     public internal(set) var pace: ActivityPace?
     public internal(set) var audiences = MemberAudiences()
@@ -76,7 +76,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         if !call.isEnd, pace?.hasEnded(at: now) ?? false { return (StoreReply(.tooOld), expiry) }
 
         let same = version == call.version && ended == call.isEnd
-        if let alert = call.carriedAlert, let answeredAlert, alert <= answeredAlert {
+        if let alert = call.carriedAlert, let acceptedAlertVersion, alert <= acceptedAlertVersion {
             return (StoreReply<[UInt8]>(.alertAlreadyAccepted), expiry)
         }
         if let held, held.carriesAlert, !call.carriesAlert, token != nil || !(same && holdsNewest) {
@@ -146,7 +146,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
     private mutating func draw(_ call: StateAdmission<[UInt8]>, now: Int64, into reply: inout StoreReply<[UInt8]>) {
         guard let pace else { return }
         let bucket = pace.bucket(call.pace)
-        var left = bucket.left(fullAt: pace.fullAtMilliseconds, now: now)
+        var left = bucket.pushesLeft(fullAt: pace.fullAtMilliseconds, now: now)
         reply.priority = 5
         if call.requestsHighPriority {
             if hasDrawn {
@@ -155,7 +155,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
                 reply.priority = 10
                 left -= 1
                 hasDrawn = true
-                self.pace?.fullAtMilliseconds = bucket.drawn(fullAt: pace.fullAtMilliseconds, now: now)
+                self.pace?.fullAtMilliseconds = bucket.fullAtAfterDraw(fullAt: pace.fullAtMilliseconds, now: now)
             } else {
                 reply.isDemoted = true
             }
@@ -181,7 +181,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         } else {
             held = nil
             token = nil
-            answeredAlert = nil
+            acceptedAlertVersion = nil
             versionState = .startAssigned
             self.version = version
             ended = false
@@ -286,8 +286,8 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
             return (StoreReply(.settled), counts ? .renewed : .unchanged)
         case .settle(let version, let settlement, let digest, let retirement, let alert):
             var expiry = settle(version, settlement, digest: digest)
-            if settlement == .accepted, let alert, answeredAlert.map({ $0 < alert }) ?? true {
-                answeredAlert = alert
+            if settlement == .accepted, let alert, acceptedAlertVersion.map({ $0 < alert }) ?? true {
+                acceptedAlertVersion = alert
                 expiry = .renewed
             }
             var reply = StoreReply<[UInt8]>(.settled)

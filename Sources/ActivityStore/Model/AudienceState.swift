@@ -192,9 +192,9 @@ package struct AudienceState: Sendable {
         _ call: AudienceAdmission<[UInt8]>,
         now: Int64
     ) -> Bool {
-        let left = bucket.left(fullAt: fullAt, now: now)
+        let left = bucket.pushesLeft(fullAt: fullAt, now: now)
         guard left > (call.mayUseReserve ? 0 : bucket.reservedForAlerts) else { return false }
-        fullAt = bucket.drawn(fullAt: fullAt, now: now)
+        fullAt = bucket.fullAtAfterDraw(fullAt: fullAt, now: now)
         return true
     }
 

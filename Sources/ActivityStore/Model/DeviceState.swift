@@ -121,12 +121,12 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
             expiry = .renewed
         }
         guard let token = slots[type]?.token else { return (StoreReply(.noToken), expiry) }
-        if bucket.left(fullAt: fullAtMilliseconds, now: now) == 0 {
+        if bucket.pushesLeft(fullAt: fullAtMilliseconds, now: now) == 0 {
             var reply = StoreReply<[UInt8]>(.wait)
             reply.waitMilliseconds = fullAtMilliseconds - now - Int64(bucket.pushes - 1) * bucket.intervalMilliseconds
             return (reply, expiry)
         }
-        fullAtMilliseconds = bucket.drawn(fullAt: fullAtMilliseconds, now: now)
+        fullAtMilliseconds = bucket.fullAtAfterDraw(fullAt: fullAtMilliseconds, now: now)
         var reply = StoreReply<[UInt8]>(.tokenFound)
         reply.registration = token
         reply.draw = min(

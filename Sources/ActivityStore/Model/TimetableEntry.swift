@@ -21,7 +21,7 @@ public struct TimetableEntry: Sendable, Equatable {
     private(set) var start: KeptCommand<[UInt8]>?
     private(set) var shown: KeptCommand<[UInt8]>?
 
-    /// The entry in the hash of lives (``LifetimeKey/lives(_:)``). The last number says that no worker has
+    /// The entry in the hash of lives (``LifetimeKey/livesKey(_:)``). The last number says that no worker has
     /// claimed the activity.
     public var text: String {
         "\(kind.rawValue) \(String(repeating: "0", count: max(0, 13 - "\(beganMilliseconds)".utf8.count)))\(beganMilliseconds) 0"

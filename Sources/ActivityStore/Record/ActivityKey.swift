@@ -14,7 +14,7 @@ public enum ActivityKey {
     static let uppercaseUUID = UInt8(ascii: "$")
 
     /// Returns the key of an activity.
-    public static func stored(app: [UInt8], activity: [UInt8]) -> [UInt8] {
+    public static func key(app: [UInt8], activity: [UInt8]) -> [UInt8] {
         var key = [UInt8](repeating: 0, count: StoreKey.bytesMax)
         let count = app.withUnsafeBytes { app in
             activity.withUnsafeBytes { activity in

@@ -21,7 +21,7 @@ enum StoredBucket {
     }
 
     /// Returns how many pushes are left in a bucket that will be full at the given time.
-    static func left(_ bucket: Policy.Bucket, fullAtMilliseconds: UInt64, nowMilliseconds: UInt64) -> Int {
+    static func pushesLeft(_ bucket: Policy.Bucket, fullAtMilliseconds: UInt64, nowMilliseconds: UInt64) -> Int {
         let pushes = pushes(bucket)
         guard fullAtMilliseconds > nowMilliseconds else { return pushes }
         let interval = UInt64(intervalMilliseconds(bucket))
@@ -42,16 +42,16 @@ enum StoredPace {
 
     /// Writes a pace. A number out of range is written as the nearer limit of its range.
     static func write(_ pace: Policy.Pace, to destination: UnsafeMutableRawPointer) {
-        func time(_ milliseconds: Int64, least: Int64, at position: Int) {
-            let stored = UInt64(min(max(least, milliseconds), millisecondsMax))
+        func writeTime(_ milliseconds: Int64, minimum: Int64, at position: Int) {
+            let stored = UInt64(min(max(minimum, milliseconds), millisecondsMax))
             LittleEndian.write(stored, bytes: timeBytes, to: destination + position)
         }
         let part = timeBytes + StoredBucket.bytes
-        time(pace.spacingMilliseconds, least: 0, at: 0)
+        writeTime(pace.spacingMilliseconds, minimum: 0, at: 0)
         StoredBucket.write(pace.budget, to: destination + timeBytes)
-        time(pace.spacingMilliseconds, least: 0, at: part)
+        writeTime(pace.spacingMilliseconds, minimum: 0, at: part)
         StoredBucket.write(pace.frequentBudget, to: destination + part + timeBytes)
-        time(pace.throttledSpacingMaxMilliseconds, least: 0, at: 2 * part)
-        time(pace.throttleRecoveryMilliseconds, least: 1, at: 2 * part + timeBytes)
+        writeTime(pace.throttledSpacingMaxMilliseconds, minimum: 0, at: 2 * part)
+        writeTime(pace.throttleRecoveryMilliseconds, minimum: 1, at: 2 * part + timeBytes)
     }
 }

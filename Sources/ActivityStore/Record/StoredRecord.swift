@@ -9,7 +9,7 @@
 /// | bytes | meaning |
 /// | --- | --- |
 /// | 1–4 | the last second of the activity's first eight hours; 0 if Redis knows only an unregistration |
-/// | 5–6 | the number of the token's bytes, plus 32,768 if an answered alert follows the token, plus 16,384 if audiences do |
+/// | 5–6 | the number of the token's bytes, plus 32,768 if an accepted alert follows the token, plus 16,384 if audiences do |
 /// | 7 | the token's ``TokenForm``, 0 if there is no token; and the bits of ``Flag`` |
 /// | 8–13 | the digest of the state that the activity shows, see ``StoredDigest``; 0 while the state is not known |
 /// | 14 | the newest version's state, a letter (see `admit.lua`), changed by the ``StateBit``s |
@@ -24,7 +24,7 @@
 ///
 /// | part | bytes |
 /// | --- | --- |
-/// | the answered alert | the version of the newest command whose alert APNs has accepted (13): no older alert rings after it |
+/// | the accepted alert | the version of the newest command whose alert APNs has accepted (13): no older alert rings after it |
 /// | the audiences | how many audiences it is in (1), how many may not know yet that it left them (1), the digest of each (8) |
 /// | the last token that died | its fingerprint (12) |
 /// | the last 429 | the doublings of the spacing after APNs last limited the token (1), when that was (6, server milliseconds) |
@@ -33,26 +33,26 @@
 ///
 /// Until a start is accepted its part also has `a`, or `s` once it is settled (1), the timestamp that it was
 /// assigned (5), and the claim of the record that got the verdict (8). Values of earlier builds have no
-/// answered alert. ``AudienceList`` describes digests.
+/// accepted alert. ``AudienceList`` describes digests.
 ///
 /// A value whose length is not the sum of its parts was not written by Causeway, and only its own call fails.
 /// A value of a token of 160 hexadecimal digits has 130 bytes; the allocator gives it a block of 160.
 enum StoredRecord {
     // Where the parts begin, counted from 0.
-    static let tokenCount = 4
-    static let kind = 6
-    static let digest = 7
-    static let state = 13
-    static let version = 20
-    static let fullAt = 33
-    static let assigned = 39
-    static let registeredAt = 44
-    static let token = 50
-    /// Added to the number of the token's bytes if an answered alert, or a list of audiences, follows the
+    static let tokenCountOffset = 4
+    static let kindOffset = 6
+    static let digestOffset = 7
+    static let stateOffset = 13
+    static let versionOffset = 20
+    static let fullAtOffset = 33
+    static let assignedTimestampOffset = 39
+    static let registeredAtOffset = 44
+    static let tokenOffset = 50
+    /// Added to the number of the token's bytes if an accepted alert, or a list of audiences, follows the
     /// token. The number of the token's bytes is far lower.
-    static let answeredAlertFollows = 32_768
+    static let acceptedAlertFollows = 32_768
     static let audiencesFollow = 16_384
-    static let countFlags = answeredAlertFollows | audiencesFollow
+    static let countFlags = acceptedAlertFollows | audiencesFollow
     /// The length of timestamps in seconds and of times in milliseconds.
     static let secondsBytes = 5
     static let millisecondsBytes = 6
@@ -87,7 +87,7 @@ enum StoredRecord {
 enum StoredDigest {
     static let bytes = 6
 
-    static func stored(_ digest: UInt64) -> UInt64 { max(1, digest & 0xFFFF_FFFF_FFFF) }
+    static func value(of digest: UInt64) -> UInt64 { max(1, digest & 0xFFFF_FFFF_FFFF) }
 }
 
 /// Numbers with a fixed number of bytes, lowest first.

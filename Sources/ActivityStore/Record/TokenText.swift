@@ -70,14 +70,14 @@ enum TokenText {
     /// the destination is overwritten.
     private static func pack(_ token: UnsafeRawBufferPointer, to destination: UnsafeMutableRawPointer) -> Bool {
         guard token.count % 2 == 0 else { return false }
-        var wrong: UInt8 = 0
+        var allDigits: UInt8 = 0
         for index in 0..<(token.count / 2) {
             let high = value(of: token[index &* 2])
             let low = value(of: token[index &* 2 &+ 1])
-            wrong |= high | low
+            allDigits |= high | low
             destination.storeBytes(of: high << 4 | low, toByteOffset: index, as: UInt8.self)
         }
-        return wrong <= 15
+        return allDigits <= 15
     }
 
     /// Returns 0 to 15 for a lower-case hexadecimal digit, 255 for any other byte.
@@ -126,12 +126,12 @@ enum StoredTime {
 
     /// Returns the time as stored. Times before 1970 and after 2286 are stored as the nearer of the two
     /// limits.
-    static func stored(_ milliseconds: Int64) -> UInt64 {
+    static func clamped(_ milliseconds: Int64) -> UInt64 {
         UInt64(min(max(0, milliseconds), millisecondsMax))
     }
 
     static func write(_ milliseconds: Int64, to destination: UnsafeMutableRawPointer) {
-        Decimal.write(stored(milliseconds), digits: digits, to: destination)
+        Decimal.write(clamped(milliseconds), digits: digits, to: destination)
     }
 
     static func parse(_ text: UnsafeRawBufferPointer) -> Int64? {

@@ -23,7 +23,7 @@
 --
 -- The reply to a batch is an array. First it has the replies in the order of the keys. Then, in the same
 -- order, it has the values of the keys that are answered with a number: as they were read, up to the end of
--- the answered alert. Last comes the clock, if a reply needs it. If the array would have only one element,
+-- the accepted alert. Last comes the clock, if a reply needs it. If the array would have only one element,
 -- the reply is this element alone. The replies of a batch have limited room for held commands. If a held
 -- command does not fit any more, an update is answered with `wait` (one millisecond), and a registration with
 -- `full`.
@@ -185,7 +185,7 @@ if #operation > 1 then
       if shape < shapeMin or shape >= shapeMax then
         local kindAndLength = (shape - shape % 4294967296) / 4294967296
         local bytes = kindAndLength % 65536
-        if bytes >= @ANSWERED_ALERT@ then bytes = bytes - @ANSWERED_ALERT@ + @VERSION_BYTES@ end
+        if bytes >= @ACCEPTED_ALERT@ then bytes = bytes - @ACCEPTED_ALERT@ + @VERSION_BYTES@ end
         if kindAndLength < 1048576 and size == @RECORD_BYTES@ + bytes then
           shapeMin, usualSize, usualPace = kindAndLength * 4294967296 + (seconds or 0), size, nil
           shapeMax = (kindAndLength + 1) * 4294967296
@@ -276,7 +276,7 @@ if #operation > 1 then
       letter = nil
       local answeredLength, retired, audiences, left = 0, ''
       if length >= @AUDIENCES@ then
-        if length >= @ANSWERED_ALERT@ then length, answeredLength = length - @ANSWERED_ALERT@, @VERSION_BYTES@ end
+        if length >= @ACCEPTED_ALERT@ then length, answeredLength = length - @ACCEPTED_ALERT@, @VERSION_BYTES@ end
         if length >= @AUDIENCES@ then length, audiences = length - @AUDIENCES@, 0 end
       end
       local answeredAt = @TOKEN@ + length
@@ -389,7 +389,7 @@ if #operation > 1 then
             if leavesAtEnd then registeredAt = math.min(registeredAt + 1, @TIME_MAX@) end
           end
           local answered = rings and alert or sub(value, answeredAt, answeredEnd - 1)
-          local follow = answered ~= '' and @ANSWERED_ALERT@ or 0
+          local follow = answered ~= '' and @ACCEPTED_ALERT@ or 0
           if audiences then
             if reply == 1 or leavesAtEnd then audiences, left, shown = '', left .. audiences, 0 end
             follow, answered = follow + @AUDIENCES@, answered .. char(#audiences / 8, #left / 8) .. audiences .. left
@@ -440,7 +440,7 @@ if #operation > 1 then
         end
         kind = kind - kind % @FREQUENT@ + form
         value = sub(value, 1, 4)
-          .. pack('<I2B', #token + (answeredLength > 0 and @ANSWERED_ALERT@ or 0) + (audiences and @AUDIENCES@ or 0),
+          .. pack('<I2B', #token + (answeredLength > 0 and @ACCEPTED_ALERT@ or 0) + (audiences and @AUDIENCES@ or 0),
             retired ~= '' and kind + @RETIRED@ or kind)
           .. sub(value, @DIGEST@, @REGISTERED_AT@ - 1) .. pack('<I6', tokenAt) .. token .. sub(value, answeredAt)
         local grown = #token - length
@@ -688,7 +688,7 @@ local function perform(operation, key, value, at, formThen, told, after, frequen
   local state, ended, kept = taken(stateByte)
   local form, frequent = kind % @FREQUENT@, kind % @LIMITED@ - kind % @FREQUENT@
   local answeredLength, retired, audiences, left = 0, '', '', ''
-  if length >= @ANSWERED_ALERT@ then length, answeredLength = length - @ANSWERED_ALERT@, @VERSION_BYTES@ end
+  if length >= @ACCEPTED_ALERT@ then length, answeredLength = length - @ACCEPTED_ALERT@, @VERSION_BYTES@ end
   local isMember = length >= @AUDIENCES@
   if isMember then length = length - @AUDIENCES@ end
   local answeredAt = @TOKEN@ + length
@@ -721,7 +721,7 @@ local function perform(operation, key, value, at, formThen, told, after, frequen
   local function store(middle)
     local flags = form + frequent + (limit ~= '' and @LIMITED@ or 0) + (start ~= '' and @STARTED@ or 0) + (#start > 13 and @CLAIMED@ or 0)
       + (retired ~= '' and @RETIRED@ or 0)
-    local follow, lists = answered ~= '' and @ANSWERED_ALERT@ or 0, ''
+    local follow, lists = answered ~= '' and @ACCEPTED_ALERT@ or 0, ''
     if audiences ~= '' or left ~= '' then
       follow, lists = follow + @AUDIENCES@, char(#audiences / 8, #left / 8) .. audiences .. left
     end

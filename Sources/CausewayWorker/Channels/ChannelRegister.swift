@@ -241,7 +241,7 @@ final class ChannelRegister {
     }
 
     private func recordKey(_ app: String, _ audience: String) -> [UInt8]? {
-        InspectedSegments(app: app, audience: audience)?.recordKey
+        InspectedAudienceKeys(app: app, audience: audience)?.recordKey
     }
 
     private static func channelField(_ environment: String) -> [UInt8] {

@@ -108,7 +108,7 @@ actor LifetimeKeeper {
     /// - Returns: the number of activities in the timetable.
     private func handleTimetable(_ number: Int) throws -> Int {
         let rank = pollCount.isMultiple(of: Self.pollsPerFrontRead) ? 0 : ranks[number]
-        let page = try timetables.dueNames(LifetimeKey.stored(number), from: rank, limit: Self.pageNamesMax)
+        let page = try timetables.dueNames(LifetimeKey.timetableKey(number), from: rank, limit: Self.pageNamesMax)
         let due = DueActivities(
             page,
             from: rank,
@@ -122,7 +122,7 @@ actor LifetimeKeeper {
         log(unknownApps: due.unknownApps)
         guard !due.names.isEmpty else { return page.namesInTimetable }
         let claimPage = try timetables.claim(
-            LifetimeKey.stored(number),
+            LifetimeKey.timetableKey(number),
             due.names,
             leaseMilliseconds: Self.leaseMilliseconds,
             ageMillisecondsMax: Self.ageMillisecondsMax
@@ -165,7 +165,7 @@ actor LifetimeKeeper {
         _ obstacle: LifetimeCommand.Obstacle,
         in number: Int
     ) throws(RedisError) {
-        guard try timetables.removeClaimedName(LifetimeKey.stored(number), claim) else { return }
+        guard try timetables.removeClaimedName(LifetimeKey.timetableKey(number), claim) else { return }
         let subject = LifetimeKey.subject(ofActivityKey: claim.name)
         let app = String(decoding: subject?.app ?? [], as: UTF8.self)
         let activity = String(decoding: subject?.activity ?? claim.name, as: UTF8.self)
@@ -180,7 +180,7 @@ actor LifetimeKeeper {
     ) throws(RedisError) -> [[UInt8]: (start: [UInt8]?, shown: [UInt8]?)] {
         let names = claims.filter(LifetimeCommand.isRestart).map(\.name)
         guard !names.isEmpty else { return [:] }
-        let keys = LifetimeKey.keptCommands(number)
+        let keys = LifetimeKey.keptCommandKeys(number)
         let commands = zip(try timetables.values(keys.starts, names), try timetables.values(keys.shown, names))
         return Dictionary(uniqueKeysWithValues: zip(names, commands.map { (start: $0, shown: $1) }))
     }

@@ -144,7 +144,7 @@ struct InspectCommand: ParsableCommand {
     }
 
     private func lifetimeEnd(of key: [UInt8], _ queries: RedisQueries) throws -> Int64? {
-        let timetable = LifetimeKey.stored(key.withUnsafeBytes { LifetimeKey.number(ofActivityKey: $0) })
+        let timetable = LifetimeKey.timetableKey(key.withUnsafeBytes { LifetimeKey.number(ofActivityKey: $0) })
         return try queries.score(of: key, in: timetable).flatMap { Int64(exactly: $0.rounded()) }
     }
 
@@ -163,7 +163,7 @@ struct InspectCommand: ParsableCommand {
     }
 
     private func show(audience: String, of app: InspectedApp, _ queries: RedisQueries) throws {
-        guard let segments = InspectedSegments(app: app.bundleIdentifier, audience: audience) else {
+        guard let segments = InspectedAudienceKeys(app: app.bundleIdentifier, audience: audience) else {
             throw unknown("audience", audience, of: app)
         }
         let fields = try queries.hash(segments.recordKey)

@@ -36,13 +36,13 @@ struct AudienceCensus {
     }
 
     /// - Parameter pagesMax: the most pages to read; nil: all pages.
-    init(of segments: InspectedSegments, pagesMax: Int? = AudienceCensus.pagesMax, _ queries: RedisQueries) throws {
+    init(of segments: InspectedAudienceKeys, pagesMax: Int? = AudienceCensus.pagesMax, _ queries: RedisQueries) throws {
         let directories = try queries.values(
             (0..<MemberLocation.segmentCount).map { segments.directoryKey(segment: UInt8($0)) }
         )
         var keys: [(segment: Int, key: [UInt8])] = []
         for (segment, directory) in directories.enumerated() {
-            guard let bounds = try? InspectedSegments.bounds(ofDirectory: directory) else {
+            guard let bounds = try? InspectedAudienceKeys.bounds(ofDirectory: directory) else {
                 unreadable += 1
                 continue
             }

@@ -17,7 +17,7 @@ struct InspectedApp {
     var limitsLifetimes: Bool { policies.contains { $0.lifetimeSeconds > 0 } }
 
     func activityKey(_ activity: String) -> [UInt8] {
-        ActivityKey.stored(app: Array(bundleIdentifier.utf8), activity: Array(activity.utf8))
+        ActivityKey.key(app: Array(bundleIdentifier.utf8), activity: Array(activity.utf8))
     }
 
     func deviceKey(_ device: String) -> [UInt8] { Array("{\(bundleIdentifier)/\(device)}".utf8) }

@@ -224,7 +224,7 @@ struct ReplayRebuilding {
         if !call.operation.isUnregistration { tally.count(.registrationsWritten) }
         if let member = JoiningMember(call.operation) { tally.count(.membersJoined, member.audiences.count) }
         guard call.subject.kind == .activity else { return }
-        let activity = ActivityKey.stored(app: call.subject.app, activity: call.subject.identifier)
+        let activity = ActivityKey.key(app: call.subject.app, activity: call.subject.identifier)
         guard let known = registeredAtMilliseconds[activity] else { return }
         switch call.operation {
         case .register(let token, _, _, _, _):

@@ -52,8 +52,8 @@ enum ReplayIntake: Equatable {
 extension ReplayScope {
     private func storedKey(of candidate: ReplayCandidate, _ addressee: [UInt8], app: Int) -> [UInt8] {
         let name = apps[app].bundleIdentifier
-        guard candidate.audience != nil else { return ActivityKey.stored(app: Array(name.utf8), activity: addressee) }
-        return InspectedSegments(app: name, audience: String(decoding: addressee, as: UTF8.self))?.recordKey ?? []
+        guard candidate.audience != nil else { return ActivityKey.key(app: Array(name.utf8), activity: addressee) }
+        return InspectedAudienceKeys(app: name, audience: String(decoding: addressee, as: UTF8.self))?.recordKey ?? []
     }
 
     /// Returns the record without the fields that its policy drops from a body that is too large. Returns nil

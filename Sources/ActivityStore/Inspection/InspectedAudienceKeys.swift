@@ -1,7 +1,7 @@
 import LiveActivity
 
 /// Makes the keys of an audience and reads its directories, for programs without a lane.
-public struct InspectedSegments: Sendable {
+public struct InspectedAudienceKeys: Sendable {
     private let app: [UInt8]
     private let audience: AudienceDigest
 
@@ -15,7 +15,7 @@ public struct InspectedSegments: Sendable {
     /// The key of the audience's record, a hash.
     public var recordKey: [UInt8] { tag(segment: nil) }
 
-    public func directoryKey(segment: UInt8) -> [UInt8] { tag(segment: segment) + [AudienceKey.directory] }
+    public func directoryKey(segment: UInt8) -> [UInt8] { tag(segment: segment) + [AudienceKey.directoryLetter] }
 
     public func pageKey(segment: UInt8, lowerBound: UInt32) -> [UInt8] {
         let suffix = AudienceKey.pageSuffix(lowerBound)
