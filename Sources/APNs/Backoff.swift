@@ -3,7 +3,7 @@
 struct Backoff {
     private let baseMilliseconds: Int64
     private let maxMilliseconds: Int64
-    private(set) var failures = 0
+    private(set) var failureCount = 0
 
     init(baseMilliseconds: Int64, maxMilliseconds: Int64) {
         precondition(baseMilliseconds > 0 && maxMilliseconds >= baseMilliseconds)
@@ -12,18 +12,18 @@ struct Backoff {
     }
 
     mutating func recordSuccess() {
-        failures = 0
+        failureCount = 0
     }
 
     mutating func recordFailure() {
-        failures += 1
+        failureCount += 1
     }
 
     /// Returns 0 if there was no failure since the last success. After a failure, the delay is at least half
     /// the base: delays near 0 would make all connections retry at once.
     func delayMilliseconds(using generator: inout some RandomNumberGenerator) -> Int64 {
-        guard failures > 0 else { return 0 }
-        let window = min(maxMilliseconds, baseMilliseconds << Int64(min(failures - 1, 20)))
+        guard failureCount > 0 else { return 0 }
+        let window = min(maxMilliseconds, baseMilliseconds << Int64(min(failureCount - 1, 20)))
         return baseMilliseconds / 2 + Int64.random(in: 0...window, using: &generator)
     }
 }

@@ -62,7 +62,7 @@ enum CircuitBreakerSample {
     case suspect
     /// APNs answered 429 about a device token or channel. APNs works, but may answer 429 before it checks the
     /// provider token.
-    case limited
+    case rateLimited
     /// APNs answered 403, or 429 TooManyProviderTokenUpdates.
     case forbidden
     /// The response says nothing about whether APNs works. It counts as a response, but neither as success
@@ -72,7 +72,7 @@ enum CircuitBreakerSample {
     init(kind: PushResponse.Kind, disposition: ResponseDisposition, status: UInt16, reason: Reason, timedOut: Bool) {
         switch disposition {
         case .accepted, .tokenDead, .channelGone: self = .succeeded
-        case .limited: self = .limited
+        case .rateLimited: self = .rateLimited
         case .tokenSuspect, .topicSuspect: self = .suspect
         case .ambiguous: self = timedOut ? .unavailable : .inconclusive
         case .retryLater where reason == .tooManyProviderTokenUpdates: self = .forbidden
@@ -158,7 +158,7 @@ struct CircuitBreaker {
         case .open:
             return .none
         case .probing(let cause):
-            if sample == .succeeded || sample == .limited && cause != .providerToken {
+            if sample == .succeeded || sample == .rateLimited && cause != .providerToken {
                 self = CircuitBreaker(configuration)
                 return .closed
             }
@@ -193,7 +193,7 @@ struct CircuitBreaker {
             suspectResponses += 1
             forbiddenCount = 0
         case .forbidden: forbiddenCount += 1
-        case .limited, .inconclusive: break
+        case .rateLimited, .inconclusive: break
         }
     }
 

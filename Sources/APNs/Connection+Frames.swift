@@ -152,23 +152,23 @@ extension Connection {
 
     private func settingsReceived(_ frame: Frame) throws(ConnectionFault) {
         guard frame.flags & FrameFlags.acknowledgement == 0 else { return }
-        let before = peerSettings
+        let settingsBefore = peerSettings
         try peerSettings.apply(frame.payload)
-        if peerSettings.headerTableBytes != before.headerTableBytes {
+        if peerSettings.headerTableBytes != settingsBefore.headerTableBytes {
             encoder.setPeerTableBytes(peerSettings.headerTableBytes)
         }
-        if peerSettings.initialWindowBytes != before.initialWindowBytes {
-            try checkWindows()
+        if peerSettings.initialWindowBytes != settingsBefore.initialWindowBytes {
+            try checkStreamWindows()
             hasWindowGrown = true
         }
-        try requireReadingPeer()
+        try requirePeerReadsOutput()
         writeFrame(FrameType.settings, flags: FrameFlags.acknowledgement)
         applyPeerSettings()
     }
 
     /// Throws if the window of an open stream has become too large: a new initial window size changes the
     /// window of every open stream (RFC 9113, section 6.9.2).
-    private func checkWindows() throws(ConnectionFault) {
+    private func checkStreamWindows() throws(ConnectionFault) {
         for index in 0..<Int32(slots.capacity) where slots.pointer(index).pointee.stage != .free {
             let window = Int64(peerSettings.initialWindowBytes) + slots.pointer(index).pointee.windowGain
             guard window <= Int64(Int32.max) else {
@@ -179,13 +179,13 @@ extension Connection {
 
     private func pingReceived(_ frame: Frame) throws(ConnectionFault) {
         if frame.flags & FrameFlags.acknowledgement != 0 { return cancel(.ping) }
-        try requireReadingPeer()
+        try requirePeerReadsOutput()
         writeFrame(FrameType.ping, flags: FrameFlags.acknowledgement, payload: frame.payload)
     }
 
     /// Throws if the peer does not read our acknowledgements. Each further SETTINGS or PING frame would
     /// otherwise make our output grow.
-    private func requireReadingPeer() throws(ConnectionFault) {
+    private func requirePeerReadsOutput() throws(ConnectionFault) {
         guard let stream = openedStream, stream.pendingOutputBytes <= Stream.highWaterBytes else {
             throw ConnectionFault(.enhanceYourCalm, "the peer does not read our acknowledgements (RFC 9113, 10.5)")
         }

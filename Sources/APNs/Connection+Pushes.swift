@@ -56,7 +56,7 @@ extension Connection {
         if sendsWholeBody {
             markSent(slot)
         } else {
-            slot.pointee.bodyRest = body
+            slot.pointee.remainingBody = body
             slots.queueBody(index)
             sendBody(index)
         }
@@ -110,7 +110,7 @@ extension Connection {
     /// - Returns: false if the connection has no token that it may use.
     func pinNewestToken() -> Bool {
         let seconds = loop.wallMilliseconds / 1_000
-        guard var nextToken = trialToken ?? tokens.current(unixSeconds: seconds) else {
+        guard var nextToken = trialToken ?? tokens.currentToken(unixSeconds: seconds) else {
             pool.report(.providerTokenTrouble(reason: .absent, detail: "no provider token could be signed"))
             return false
         }
@@ -167,8 +167,8 @@ extension Connection {
     /// longer than the length that every peer must accept.
     private func sendBody(_ index: Int32) {
         let slot = slots.pointer(index)
-        while !slot.pointee.bodyRest.isEmpty {
-            let rest = slot.pointee.bodyRest
+        while !slot.pointee.remainingBody.isEmpty {
+            let rest = slot.pointee.remainingBody
             let streamWindow = Int64(peerSettings.initialWindowBytes) + slot.pointee.windowGain
             let count = Int(
                 min(sendWindow, streamWindow, Int64(min(rest.count, FrameHeader.payloadBytesMax)))
@@ -182,7 +182,7 @@ extension Connection {
             )
             sendWindow -= Int64(count)
             slot.pointee.windowGain -= Int64(count)
-            slot.pointee.bodyRest = UnsafeRawBufferPointer(rebasing: rest[count...])
+            slot.pointee.remainingBody = UnsafeRawBufferPointer(rebasing: rest[count...])
         }
         slots.dequeueBody(index)
         markSent(slot)

@@ -159,9 +159,9 @@ final class Connection {
             pool.report(.connected(connection: identifier, peer: peer?.description ?? ""))
             pool.connectionReady(self)
         } else {
-            let before = streamsMax
+            let streamsMaxBefore = streamsMax
             updateStreamsMax()
-            guard streamsMax != before else { return }
+            guard streamsMax != streamsMaxBefore else { return }
             pool.report(.streamLimitChanged(connection: identifier, streamsMax: streamsMax))
         }
     }

@@ -16,7 +16,7 @@ struct ConnectionOpening {
     private(set) var awaitsRoom = false
 
     /// The longest random delay before the pool's first connection.
-    private static let firstJitterMilliseconds: Int64 = 250
+    private static let firstJitterMillisecondsMax: Int64 = 250
     /// The delay between two attempts while the budget has no room. It is random, so that the pools of a
     /// process do not all ask at once. It is at least a second, because each attempt may cost a look-up.
     static let roomWaitMilliseconds: ClosedRange<Int64> = 1_000...3_000
@@ -43,7 +43,7 @@ struct ConnectionOpening {
             // The lanes of a worker, and the workers of a deployment, start at the same moment. A random part
             // spreads their first openings.
             return backoffWait
-                + Int64.random(in: 0...min(spacingMilliseconds / 8, Self.firstJitterMilliseconds), using: &generator)
+                + Int64.random(in: 0...min(spacingMilliseconds / 8, Self.firstJitterMillisecondsMax), using: &generator)
         }
         // Add or subtract a random part of up to a quarter of the spacing. So lanes and workers that started
         // together no longer open at the same moments.

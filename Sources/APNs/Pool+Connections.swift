@@ -65,11 +65,11 @@ extension Pool {
         let host = configuration.host
         // The closure's weak reference targets `HostLookup`, not the pool. A weak reference to the pool would
         // make each retain of the pool slower, and every push retains the pool.
-        let lookUp = HostLookup(pool: self)
-        self.lookUp = lookUp
-        loop.resolve(host: host, port: configuration.port) { [weak lookUp] result in
-            guard let pool = lookUp?.pool, pool.phase == .running else { return }
-            pool.lookUp = nil
+        let hostLookup = HostLookup(pool: self)
+        self.hostLookup = hostLookup
+        loop.resolve(host: host, port: configuration.port) { [weak hostLookup] result in
+            guard let pool = hostLookup?.pool, pool.phase == .running else { return }
+            pool.hostLookup = nil
             switch result {
             case .success(let addresses):
                 pool.connect(to: addresses)

@@ -44,9 +44,9 @@ extension Pool {
         {
             connection.retire(.providerToken)
         }
-        let open = connections.filter { $0.phase == .open }
-        guard let oldConnection = open.first(where: { $0.isSignedByKey(otherThan: generation) }),
-            open.contains(where: { !$0.isSignedByKey(otherThan: generation) })
+        let openConnections = connections.filter { $0.phase == .open }
+        guard let oldConnection = openConnections.first(where: { $0.isSignedByKey(otherThan: generation) }),
+            openConnections.contains(where: { !$0.isSignedByKey(otherThan: generation) })
         else { return }
         oldConnection.retire(.providerToken)
     }

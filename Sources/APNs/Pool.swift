@@ -35,7 +35,7 @@ public final class Pool {
     var sizingTimer = TimerIdentifier.none
     private var breakerTimer = TimerIdentifier.none
     var opening: ConnectionOpening
-    var lookUp: HostLookup?
+    var hostLookup: HostLookup?
     /// The token of a new key that APNs has not accepted yet. The next connection tries it.
     var trialToken: ProviderToken?
 
@@ -186,27 +186,27 @@ public final class Pool {
         {
             return preferredConnection
         }
-        var best: Connection?
-        var bestFree = 0
+        var bestConnection: Connection?
+        var bestFreeStreams = 0
         for connection in connections where connection.identifier != avoided {
             // A new connection may have only one push in flight until APNs accepts its provider token. So the
             // next push goes there.
             if connection.phase == .cold, !connection.hasInconclusiveResponse, connection.freeStreams > 0 {
                 return connection
             }
-            if connection.freeStreams > bestFree {
-                best = connection
-                bestFree = connection.freeStreams
+            if connection.freeStreams > bestFreeStreams {
+                bestConnection = connection
+                bestFreeStreams = connection.freeStreams
             }
         }
         // If only the avoided connection has room, use it. Otherwise this push would wait, and the pushes
         // behind it too.
-        if best == nil {
-            best = connections.first { $0.identifier == avoided && $0.freeStreams > 0 }
+        if bestConnection == nil {
+            bestConnection = connections.first { $0.identifier == avoided && $0.freeStreams > 0 }
         }
-        preferredConnection = best
+        preferredConnection = bestConnection
         preferredPushesLeft = Pool.preferredPushesMax
-        return best
+        return bestConnection
     }
 
     private var mayProbe: Bool {

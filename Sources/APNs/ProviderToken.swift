@@ -56,7 +56,7 @@ public enum ProviderTokenTimes {
     /// reaches exactly this age at the end of its 20 minutes.
     public static let ageSecondsMax: Int64 = 55 * 60
     /// A connection must keep a token for at least this time before it changes the token.
-    public static let pinSeconds: Int64 = 20 * 60
+    public static let pinSecondsMin: Int64 = 20 * 60
 
     /// After a failed signing, a connection waits for this time before it asks for a token again.
     static let retrySeconds: Int64 = 1
@@ -64,12 +64,12 @@ public enum ProviderTokenTimes {
     /// Returns when a connection must look for a newer token. This is when it may change its token and a
     /// newer one may exist, but at the latest when its token reaches the greatest age.
     static func reviewAtSeconds(pinnedAtSeconds: Int64, issuedAtSeconds: Int64) -> Int64 {
-        min(max(pinnedAtSeconds + pinSeconds, issuedAtSeconds + renewalAgeSeconds), issuedAtSeconds + ageSecondsMax)
+        min(max(pinnedAtSeconds + pinSecondsMin, issuedAtSeconds + renewalAgeSeconds), issuedAtSeconds + ageSecondsMax)
     }
 
     /// Whether a connection may replace the token that it pinned.
     static func permitsChange(pinnedAtSeconds: Int64, nowSeconds: Int64) -> Bool {
-        nowSeconds - pinnedAtSeconds >= pinSeconds
+        nowSeconds - pinnedAtSeconds >= pinSecondsMin
     }
 }
 

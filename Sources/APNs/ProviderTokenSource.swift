@@ -74,7 +74,7 @@ public final class ProviderTokenSource: Sendable {
     /// ``ProviderTokenTimes/renewalAgeSeconds``. If signing fails, returns the token in use until it reaches
     /// ``ProviderTokenTimes/ageSecondsMax``, then nil. If the workers share tokens, this process signs only when
     /// the shared token has reached `ageSecondsMax`: until then, the worker with the lease signs for all.
-    public func current(unixSeconds: Int64) -> ProviderToken? {
+    public func currentToken(unixSeconds: Int64) -> ProviderToken? {
         state.withLock { state in
             if let token = state.newestToken {
                 let age = token.ageSeconds(at: unixSeconds)
@@ -97,14 +97,14 @@ public final class ProviderTokenSource: Sendable {
         }
     }
 
-    /// Drops a token that APNs called expired, so that `current` signs a new one. Keeps a token that is
+    /// Drops a token that APNs called expired, so that `currentToken` signs a new one. Keeps a token that is
     /// younger than 20 minutes. APNs calls such a token expired only because the clocks differ, and more new
     /// tokens would lead to TooManyProviderTokenUpdates.
     func dropExpired(_ token: ProviderToken, unixSeconds: Int64) {
         state.withLock { state in
             guard state.newestToken === token else { return }
             let age = token.ageSeconds(at: unixSeconds)
-            if age < 0 || age >= ProviderTokenTimes.pinSeconds {
+            if age < 0 || age >= ProviderTokenTimes.pinSecondsMin {
                 state.newestToken = nil
                 state.refusedIssuedAtSeconds = token.issuedAtSeconds
             }

@@ -10,7 +10,7 @@ public enum ResponseDisposition: UInt8, Sendable, CaseIterable {
     case retryLater
     /// APNs limits this device token or channel (429). Later, send the state that is then the newest, and
     /// send less often.
-    case limited
+    case rateLimited
     /// APNs refused the provider token. The pool gets a new token and a new connection automatically; send
     /// the push again.
     case refreshProviderToken
@@ -36,7 +36,7 @@ public enum ResponseDisposition: UInt8, Sendable, CaseIterable {
     /// Whether the same request may succeed later without a change by an operator.
     public var retryHelps: Bool {
         switch self {
-        case .retryNow, .retryLater, .limited, .refreshProviderToken, .ambiguous: true
+        case .retryNow, .retryLater, .rateLimited, .refreshProviderToken, .ambiguous: true
         case .accepted, .providerRefused, .tokenDead, .tokenSuspect, .topicSuspect, .channelGone, .rejected: false
         }
     }
@@ -88,7 +88,7 @@ public enum ResponseDisposition: UInt8, Sendable, CaseIterable {
         case .expiredProviderToken, .unrelatedKeyIdInToken:
             self = .refreshProviderToken
         case .tooManyRequests:
-            self = .limited
+            self = .rateLimited
         case .tooManyProviderTokenUpdates, .internalServerError, .serviceUnavailable:
             self = .retryLater
         case .badCollapseId, .badExpirationDate, .badMessageId, .badPriority, .badTopic, .duplicateHeaders,
@@ -108,7 +108,7 @@ public enum ResponseDisposition: UInt8, Sendable, CaseIterable {
         switch status {
         case 403: self = .providerRefused
         case 410: self = .tokenDead
-        case 429: self = .limited
+        case 429: self = .rateLimited
         case 500...599: self = .retryLater
         default: self = .rejected
         }

@@ -12,7 +12,7 @@ struct Slot {
 
     var tag: UInt64 = 0
     /// The part of the body that waits until the flow-control windows have room.
-    var bodyRest = UnsafeRawBufferPointer(start: nil, count: 0)
+    var remainingBody = UnsafeRawBufferPointer(start: nil, count: 0)
     /// `apns-id`, or `apns-request-id` of a broadcast.
     var identifier: (UInt64, UInt64) = (0, 0)
     /// When the push times out, on the loop's monotonic clock.

@@ -195,7 +195,7 @@ import Testing
 /// Reading of the management service's answers, without a connection.
 struct ManagementResponseTests {
     private func block(_ bytes: [UInt8]) throws -> [(name: String, value: String)] {
-        try bytes.withUnsafeBytes { try ManagementBlock.decode($0) }
+        try bytes.withUnsafeBytes { try ManagementHeaderBlock.decode($0) }
     }
 
     @Test func `A header block is read with and without Huffman code`() throws {
@@ -204,7 +204,7 @@ struct ManagementResponseTests {
         #expect(try block([0x48, 0x03, 0x33, 0x30, 0x32]).map { [$0.name, $0.value] } == [[":status", "302"]])
         #expect(try block([0x48, 0x82, 0x64, 0x02]).map { [$0.name, $0.value] } == [[":status", "302"]])
         #expect(try block([0x20, 0x89]).map { [$0.name, $0.value] } == [[":status", "204"]])
-        let largeBlock = ManagementBlock.encode([("apns-channel-id", String(repeating: "A", count: 200))])
+        let largeBlock = ManagementHeaderBlock.encode([("apns-channel-id", String(repeating: "A", count: 200))])
         #expect(try block(largeBlock).map { $0.value.count } == [200])
     }
 

@@ -57,7 +57,7 @@ import Testing
     /// it checks the token. The connection continues with one request at a time.
     @Test(
         arguments: [
-            (403, "Forbidden", .providerRefused), (429, "TooManyRequests", .limited),
+            (403, "Forbidden", .providerRefused), (429, "TooManyRequests", .rateLimited),
             (500, "InternalServerError", .retryLater), (503, "ServiceUnavailable", .retryLater),
         ] as [(Int, String, ResponseDisposition)]
     )

@@ -107,9 +107,9 @@ import Testing
         let source = try source()
         source.beginSharing()
         source.adopt(SharedToken(text: "a.b.c", issuedAtSeconds: now), keyIdentifier: "ABC123DEFG")
-        #expect(source.current(unixSeconds: now - 300)?.text == "a.b.c", "the signer's clock is ahead")
-        #expect(source.current(unixSeconds: now + 3_299)?.text == "a.b.c", "Redis is away")
-        let ownToken = try #require(source.current(unixSeconds: now + 3_300))
+        #expect(source.currentToken(unixSeconds: now - 300)?.text == "a.b.c", "the signer's clock is ahead")
+        #expect(source.currentToken(unixSeconds: now + 3_299)?.text == "a.b.c", "Redis is away")
+        let ownToken = try #require(source.currentToken(unixSeconds: now + 3_300))
         #expect(ownToken.issuedAtSeconds == now + 3_300)
     }
 
@@ -126,8 +126,8 @@ import Testing
         source.beginSharing()
         let token = try #require(source.signForAll(keyIdentifier: "ABC123DEFG", unixSeconds: now))
         #expect(SharedToken(encoded: token.encoded) == token)
-        #expect(source.current(unixSeconds: now)?.text == token.text)
-        source.dropExpired(try #require(source.current(unixSeconds: now)), unixSeconds: now + 1_300)
+        #expect(source.currentToken(unixSeconds: now)?.text == token.text)
+        source.dropExpired(try #require(source.currentToken(unixSeconds: now)), unixSeconds: now + 1_300)
         #expect(source.sharingState.refusedIssuedAtSeconds == now)
         #expect(source.sharingState.inUseIssuedAtSeconds == nil)
     }

@@ -10,29 +10,29 @@ import Testing
     @Test func `All pools use one token until its renewal`() throws {
         let source = try Shared.tokens()
         let start: Int64 = 1_790_000_000
-        let firstToken = try #require(source.current(unixSeconds: start))
-        #expect(source.current(unixSeconds: start + 35 * 60 - 1) === firstToken)
-        let secondToken = try #require(source.current(unixSeconds: start + 35 * 60))
+        let firstToken = try #require(source.currentToken(unixSeconds: start))
+        #expect(source.currentToken(unixSeconds: start + 35 * 60 - 1) === firstToken)
+        let secondToken = try #require(source.currentToken(unixSeconds: start + 35 * 60))
         #expect(secondToken !== firstToken)
         #expect(secondToken.issuedAtSeconds == start + 35 * 60)
-        #expect(source.current(unixSeconds: start + 36 * 60) === secondToken)
+        #expect(source.currentToken(unixSeconds: start + 36 * 60) === secondToken)
         // The clock was set back. APNs refuses a token from the future, so a new one is signed.
-        #expect(source.current(unixSeconds: start)?.issuedAtSeconds == start)
+        #expect(source.currentToken(unixSeconds: start)?.issuedAtSeconds == start)
     }
 
     @Test func `A refused token is replaced unless it is young`() throws {
         let source = try Shared.tokens()
         let start: Int64 = 1_790_000_000
-        let firstToken = try #require(source.current(unixSeconds: start))
+        let firstToken = try #require(source.currentToken(unixSeconds: start))
         source.dropExpired(firstToken, unixSeconds: start + 20 * 60 - 1)
-        #expect(source.current(unixSeconds: start + 20 * 60 - 1) === firstToken)
+        #expect(source.currentToken(unixSeconds: start + 20 * 60 - 1) === firstToken)
         source.dropExpired(firstToken, unixSeconds: start + 20 * 60)
-        let secondToken = try #require(source.current(unixSeconds: start + 20 * 60))
+        let secondToken = try #require(source.currentToken(unixSeconds: start + 20 * 60))
         #expect(secondToken !== firstToken)
         // Refusals of the first token on other connections do not concern the second token, so the second
         // token stays in use.
         source.dropExpired(firstToken, unixSeconds: start + 45 * 60)
-        #expect(source.current(unixSeconds: start + 20 * 60) === secondToken)
+        #expect(source.currentToken(unixSeconds: start + 20 * 60) === secondToken)
     }
 
     /// A connection pins a token: it uses only this token until a review. The test tries every age of a token

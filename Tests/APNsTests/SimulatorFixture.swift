@@ -212,7 +212,7 @@ struct SentPushes: Sendable {
         func run() throws {
             recorder.onResponse = { [unowned self] response in
                 switch response.disposition {
-                case .retryNow, .retryLater, .limited, .refreshProviderToken:
+                case .retryNow, .retryLater, .rateLimited, .refreshProviderToken:
                     waiting.append((response.tag, response.connection))
                 case .accepted, .ambiguous, .rejected, .providerRefused, .tokenDead, .tokenSuspect, .topicSuspect,
                     .channelGone:

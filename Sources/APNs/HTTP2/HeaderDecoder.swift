@@ -14,7 +14,7 @@ struct HeaderDecoder: ~Copyable {
     /// The index of the newest entry. The older entries follow it; after the last index of the memory comes
     /// index 0.
     private var newestIndex = 0
-    private var count = 0
+    private var entryCount = 0
     private var tableBytes = 0
     private var tableBytesAllowed = HeaderDecoder.tableBytesMax
     /// Room for one decoded Huffman string.
@@ -125,7 +125,7 @@ struct HeaderDecoder: ~Copyable {
     private func field(at index: Int) throws(ConnectionFault) -> HeaderField {
         if let field = staticHeaders[index] { return field }
         let age = index - StaticHeaders.count - 1
-        guard age >= 0, age < count else { throw compressionFault("an index beyond the table (RFC 7541, 2.3.3)") }
+        guard age >= 0, age < entryCount else { throw compressionFault("an index beyond the table (RFC 7541, 2.3.3)") }
         return entries[(newestIndex + age) & (Self.entriesMax - 1)]
     }
 
@@ -137,7 +137,7 @@ struct HeaderDecoder: ~Copyable {
         guard bytes <= tableBytesAllowed else { return }
         newestIndex = (newestIndex - 1) & (Self.entriesMax - 1)
         entries[newestIndex] = field
-        count += 1
+        entryCount += 1
         tableBytes += bytes
     }
 
@@ -148,9 +148,9 @@ struct HeaderDecoder: ~Copyable {
     }
 
     private mutating func evict(downTo bytes: Int) {
-        while tableBytes > bytes, count > 0 {
-            count -= 1
-            tableBytes -= entries[(newestIndex + count) & (Self.entriesMax - 1)].tableBytes
+        while tableBytes > bytes, entryCount > 0 {
+            entryCount -= 1
+            tableBytes -= entries[(newestIndex + entryCount) & (Self.entriesMax - 1)].tableBytes
         }
     }
 }

@@ -21,7 +21,7 @@ extension HeaderEncoder {
         appendIndexedOrLiteral(.authority, to: &block)
         Self.addInteger(Self.pathStaticIndex, flags: Self.neverIndexed, prefixBits: 4, to: &block)
         Self.append(text: broadcastPath, to: &block)
-        Self.addInteger(Name.authorization.staticIndex, flags: Self.neverIndexed, prefixBits: 4, to: &block)
+        Self.addInteger(Field.authorization.staticIndex, flags: Self.neverIndexed, prefixBits: 4, to: &block)
         Self.append(text: authorization, to: &block)
         appendIndexedOrLiteral(.pushType, to: &block)
         Self.append(name: "apns-channel-id", to: &block)
@@ -42,16 +42,16 @@ extension HeaderEncoder {
 
     /// Appends a field by its index if an earlier push has put it into the table. Otherwise appends a
     /// literal, which does not change the table.
-    private func appendIndexedOrLiteral(_ name: Name, to block: inout [UInt8]) {
-        guard ordinals[name.rawValue] < 0 else {
-            return Self.addInteger(tableIndex(name), flags: Self.indexed, prefixBits: 7, to: &block)
+    private func appendIndexedOrLiteral(_ field: Field, to block: inout [UInt8]) {
+        guard insertionOrdinals[field.rawValue] < 0 else {
+            return Self.addInteger(tableIndex(field), flags: Self.indexed, prefixBits: 7, to: &block)
         }
-        if name.staticIndex > 0 {
-            Self.addInteger(name.staticIndex, flags: Self.neverIndexed, prefixBits: 4, to: &block)
+        if field.staticIndex > 0 {
+            Self.addInteger(field.staticIndex, flags: Self.neverIndexed, prefixBits: 4, to: &block)
         } else {
-            Self.append(name: name.text, to: &block)
+            Self.append(name: field.name, to: &block)
         }
-        Self.append(text: fieldValues[name.rawValue], to: &block)
+        Self.append(text: fieldValues[field.rawValue], to: &block)
     }
 
     /// Appends the representation byte and the name of a literal that the peer must not put into a table.

@@ -16,11 +16,11 @@ import Numbers
 /// A broadcast has a channel instead of a topic. Broadcasts are rare, so they use the table entries of pushes
 /// and add none.
 struct HeaderEncoder: ~Copyable {
-    enum Name: Int, CaseIterable {
+    enum Field: Int, CaseIterable {
         case authority, authorization, pushType, topic, priority5, priority10, expiration, identifier
 
         /// The name of the field. A literal contains it only if `staticIndex` is 0.
-        var text: StaticString {
+        var name: StaticString {
             switch self {
             case .authority: ":authority"
             case .authorization: "authorization"
@@ -53,9 +53,9 @@ struct HeaderEncoder: ~Copyable {
     private let pathPrefix: [UInt8]
     let broadcastPath: [UInt8]
 
-    /// For each name, how many entries the encoder had added to the table before it; -1 if the name is not in
+    /// For each field, how many entries the encoder had added to the table before it; -1 if the field is not in
     /// the table.
-    var ordinals = [Int](repeating: -1, count: Name.allCases.count)
+    var insertionOrdinals = [Int](repeating: -1, count: Field.allCases.count)
     private var insertedCount = 0
     /// Whether the encoder adds entries to the table. It does so only if the peer's table has room for all
     /// its entries.
@@ -78,12 +78,12 @@ struct HeaderEncoder: ~Copyable {
     private var canCopyPriority10 = false
 
     init(profile: PushProfile, authority: String) {
-        var fieldValues = [[UInt8]](repeating: [], count: Name.allCases.count)
-        fieldValues[Name.authority.rawValue] = Array(authority.utf8)
-        fieldValues[Name.pushType.rawValue] = Array(profile.pushType.utf8)
-        fieldValues[Name.topic.rawValue] = Array(profile.topic.utf8)
-        fieldValues[Name.priority5.rawValue] = Array("5".utf8)
-        fieldValues[Name.priority10.rawValue] = Array("10".utf8)
+        var fieldValues = [[UInt8]](repeating: [], count: Field.allCases.count)
+        fieldValues[Field.authority.rawValue] = Array(authority.utf8)
+        fieldValues[Field.pushType.rawValue] = Array(profile.pushType.utf8)
+        fieldValues[Field.topic.rawValue] = Array(profile.topic.utf8)
+        fieldValues[Field.priority5.rawValue] = Array("5".utf8)
+        fieldValues[Field.priority10.rawValue] = Array("10".utf8)
         self.fieldValues = fieldValues
         pathPrefix = Array(profile.pathPrefix.utf8)
         broadcastPath = Array(profile.broadcastPath.utf8)
@@ -214,11 +214,11 @@ struct HeaderEncoder: ~Copyable {
         _ expiration: Int64,
         _ identifier: (UInt64, UInt64)
     ) -> Int {
-        let priorityName = priority == 10 ? Name.priority10 : Name.priority5
+        let priorityField = priority == 10 ? Field.priority10 : Field.priority5
         var block = takeSizeUpdates()
         block += makeFrontPiece()
         addPath(deviceToken, to: &block)
-        block += makeMiddlePiece(priorityName)
+        block += makeMiddlePiece(priorityField)
         withUnsafeTemporaryAllocation(byteCount: 64, alignment: 1) { text in
             guard let start = text.baseAddress else { return }
             block += UnsafeRawBufferPointer(start: start, count: Self.appendNumber(expiration, to: start) - start)
@@ -239,8 +239,8 @@ struct HeaderEncoder: ~Copyable {
     /// Builds the constant pieces again. Each priority (5 or 10) has a piece only when the fields of its
     /// blocks no longer change the table.
     private mutating func rebuildPieces() {
-        canCopyPriority5 = !usesTable || ordinals[Name.priority5.rawValue] >= 0
-        canCopyPriority10 = !usesTable || ordinals[Name.priority10.rawValue] >= 0
+        canCopyPriority5 = !usesTable || insertionOrdinals[Field.priority5.rawValue] >= 0
+        canCopyPriority10 = !usesTable || insertionOrdinals[Field.priority10.rawValue] >= 0
         frontPiece = makeFrontPiece()
         // The path follows this piece, as a literal that is never indexed. The name `:path` is a part of the
         // piece.
@@ -258,9 +258,9 @@ struct HeaderEncoder: ~Copyable {
         return piece
     }
 
-    private mutating func makeMiddlePiece(_ priority: Name) -> [UInt8] {
+    private mutating func makeMiddlePiece(_ priority: Field) -> [UInt8] {
         var piece: [UInt8] = []
-        Self.addInteger(Name.authorization.staticIndex, flags: Self.neverIndexed, prefixBits: 4, to: &piece)
+        Self.addInteger(Field.authorization.staticIndex, flags: Self.neverIndexed, prefixBits: 4, to: &piece)
         Self.append(text: authorization, to: &piece)
         append(.pushType, to: &piece)
         append(.topic, to: &piece)
@@ -277,41 +277,41 @@ struct HeaderEncoder: ~Copyable {
 
     /// Appends a field with a constant value: its index if the table has the field, otherwise a literal. The
     /// literal is put into the table if the table has room.
-    private mutating func append(_ name: Name, to block: inout [UInt8]) {
-        if ordinals[name.rawValue] >= 0 {
-            Self.addInteger(tableIndex(name), flags: Self.indexed, prefixBits: 7, to: &block)
+    private mutating func append(_ field: Field, to block: inout [UInt8]) {
+        if insertionOrdinals[field.rawValue] >= 0 {
+            Self.addInteger(tableIndex(field), flags: Self.indexed, prefixBits: 7, to: &block)
         } else {
-            block += makeNamePiece(name)
-            Self.append(text: fieldValues[name.rawValue], to: &block)
-            recordInsertion(name)
+            block += makeNamePiece(field)
+            Self.append(text: fieldValues[field.rawValue], to: &block)
+            recordInsertion(field)
         }
     }
 
     /// Returns the representation byte and the name of a literal. The byte makes the peer add the field to
     /// the table, if the encoder adds entries and the table does not have the name.
-    private func makeNamePiece(_ name: Name) -> [UInt8] {
+    private func makeNamePiece(_ field: Field) -> [UInt8] {
         var piece: [UInt8] = []
-        let isInTable = ordinals[name.rawValue] >= 0
-        let index = isInTable ? tableIndex(name) : name.staticIndex
+        let isInTable = insertionOrdinals[field.rawValue] >= 0
+        let index = isInTable ? tableIndex(field) : field.staticIndex
         if usesTable, !isInTable {
             Self.addInteger(index, flags: Self.incremental, prefixBits: 6, to: &piece)
         } else {
             Self.addInteger(index, flags: Self.neverIndexed, prefixBits: 4, to: &piece)
         }
         if index == 0 {
-            let text = UnsafeRawBufferPointer(start: name.text.utf8Start, count: name.text.utf8CodeUnitCount)
+            let text = UnsafeRawBufferPointer(start: field.name.utf8Start, count: field.name.utf8CodeUnitCount)
             Self.append(text: Array(text), to: &piece)
         }
         return piece
     }
 
-    func tableIndex(_ name: Name) -> Int {
-        StaticHeaders.count + insertedCount - ordinals[name.rawValue]
+    func tableIndex(_ field: Field) -> Int {
+        StaticHeaders.count + insertedCount - insertionOrdinals[field.rawValue]
     }
 
-    private mutating func recordInsertion(_ name: Name) {
-        guard usesTable, ordinals[name.rawValue] < 0 else { return }
-        ordinals[name.rawValue] = insertedCount
+    private mutating func recordInsertion(_ field: Field) {
+        guard usesTable, insertionOrdinals[field.rawValue] < 0 else { return }
+        insertionOrdinals[field.rawValue] = insertedCount
         insertedCount += 1
     }
 
@@ -328,7 +328,7 @@ struct HeaderEncoder: ~Copyable {
         Self.addInteger(last, flags: Self.sizeUpdate, prefixBits: 5, to: &updates)
         tableBytesAllowed = last
         if smallestSize == 0 {
-            ordinals = ordinals.map { _ in -1 }
+            insertionOrdinals = insertionOrdinals.map { _ in -1 }
             insertedCount = 0
         }
         usesTable = last >= tableBytesNeeded
@@ -337,15 +337,15 @@ struct HeaderEncoder: ~Copyable {
 
     /// The table's size when all our entries are in it (RFC 7541, section 4.1).
     private var tableBytesNeeded: Int {
-        Name.allCases.reduce(0) { sum, name in
-            guard name != .authorization else { return sum }
+        Field.allCases.reduce(0) { sum, field in
+            guard field != .authorization else { return sum }
             let valueBytes =
-                switch name {
+                switch field {
                 case .expiration: Decimal.digitsMax
                 case .identifier: Hexadecimal.uuidTextBytes
-                default: fieldValues[name.rawValue].count
+                default: fieldValues[field.rawValue].count
                 }
-            return sum + name.text.utf8CodeUnitCount + valueBytes + HeaderField.overheadBytes
+            return sum + field.name.utf8CodeUnitCount + valueBytes + HeaderField.overheadBytes
         }
     }
 

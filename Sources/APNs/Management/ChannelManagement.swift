@@ -81,7 +81,7 @@ public final class ChannelManagement: Sendable {
 
     private let bundleIdentifier: String
     private let endpoint: ManagementEndpoint
-    private let authorization: @Sendable () -> String?
+    private let makeAuthorization: @Sendable () -> String?
     private let queue = DispatchQueue(label: "channel management")
     private let requestCount = Atomic<Int>(0)
 
@@ -97,8 +97,8 @@ public final class ChannelManagement: Sendable {
     ) {
         self.bundleIdentifier = bundleIdentifier
         self.endpoint = endpoint
-        authorization = {
-            tokens.current(unixSeconds: unixSeconds()).map { String(decoding: $0.headerValue, as: UTF8.self) }
+        makeAuthorization = {
+            tokens.currentToken(unixSeconds: unixSeconds()).map { String(decoding: $0.headerValue, as: UTF8.self) }
         }
     }
 
@@ -205,8 +205,8 @@ public final class ChannelManagement: Sendable {
         }
         let result: Result<ManagementResponse, ManagementFault> = await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
-                queue.async { [endpoint, authorization] in
-                    continuation.resume(returning: Self.exchange(request, endpoint, authorization, interruption))
+                queue.async { [endpoint, makeAuthorization] in
+                    continuation.resume(returning: Self.exchange(request, endpoint, makeAuthorization, interruption))
                 }
             }
         } onCancel: {
@@ -224,10 +224,10 @@ public final class ChannelManagement: Sendable {
     private static func exchange(
         _ request: ManagementRequest,
         _ endpoint: ManagementEndpoint,
-        _ authorization: @Sendable () -> String?,
+        _ makeAuthorization: @Sendable () -> String?,
         _ interruption: Wakeup
     ) -> Result<ManagementResponse, ManagementFault> {
-        guard let token = authorization() else {
+        guard let token = makeAuthorization() else {
             return .failure(ManagementFault(isAmbiguous: false, text: "no provider token could be signed"))
         }
         do {

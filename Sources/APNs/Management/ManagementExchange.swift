@@ -146,7 +146,7 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
         write(Array("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".utf8))
         var preface: [UInt8] = []
         for (setting, value) in [
-            (Setting.headerTableSize, ManagementBlock.tableBytes), (Setting.enablePush, 0),
+            (Setting.headerTableSize, ManagementHeaderBlock.tableBytes), (Setting.enablePush, 0),
             (Setting.initialWindowSize, UInt32(Self.windowBytes)),
         ] {
             withUnsafeBytes(of: setting.bigEndian) { preface.append(contentsOf: $0) }
@@ -222,7 +222,7 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
             FrameType.headers,
             flags: FrameFlags.endHeaders | endStreamFlag,
             stream: Self.streamIdentifier,
-            ManagementBlock.encode(fields)
+            ManagementHeaderBlock.encode(fields)
         )
         guard !request.body.isEmpty else { return }
         writeFrame(FrameType.data, flags: FrameFlags.endStream, stream: Self.streamIdentifier, request.body)
@@ -233,7 +233,7 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
             throw ConnectionFault(.protocolError, "a frame on an idle stream (RFC 9113, 5.1)")
         }
         var status = 0
-        for field in try ManagementBlock.decode(frame.payload) {
+        for field in try ManagementHeaderBlock.decode(frame.payload) {
             switch field.name {
             case ":status": status = Int(field.value) ?? 0
             case "apns-channel-id": response.channel = field.value

@@ -74,7 +74,7 @@ struct FanoutLoad {
                 keyIdentifier: place.keyId,
                 teamIdentifier: place.teamId
             )
-            guard let token = source.current(unixSeconds: Clock.wallMilliseconds / 1_000) else {
+            guard let token = source.currentToken(unixSeconds: Clock.wallMilliseconds / 1_000) else {
                 throw LabError("the key \(place.keyFile) cannot sign a provider token")
             }
             return token.text

@@ -100,7 +100,7 @@ extension PushResult.Disposition {
         case .accepted: self = .accepted
         case .retryNow, .refreshProviderToken: self = .retryNow
         case .retryLater, .providerRefused: self = .retryLater
-        case .limited: self = .limited
+        case .rateLimited: self = .limited
         case .tokenDead: self = .tokenDead
         case .tokenSuspect: self = .tokenSuspect
         case .topicSuspect: self = .topicSuspect

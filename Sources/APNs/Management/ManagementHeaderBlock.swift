@@ -1,7 +1,7 @@
 /// Reads and writes header blocks of the management service (RFC 7541). Neither side uses a dynamic table,
 /// because a few requests an hour need no compression. ``HeaderDecoder`` cannot serve here, because it does
 /// not keep the texts of fields.
-enum ManagementBlock {
+enum ManagementHeaderBlock {
     /// The table size in our SETTINGS. 0 forbids the server to index fields.
     static let tableBytes: UInt32 = 0
     /// The longest encoded name or value that the decoder accepts.
@@ -77,7 +77,7 @@ enum ManagementBlock {
 
         mutating func readByte() throws(ConnectionFault) -> UInt8 {
             guard let byte = rest.first else {
-                throw ManagementBlock.compressionFault("a header block that ends too soon")
+                throw ManagementHeaderBlock.compressionFault("a header block that ends too soon")
             }
             rest = UnsafeRawBufferPointer(rebasing: rest.dropFirst())
             return byte
@@ -92,14 +92,14 @@ enum ManagementBlock {
                 value += Int(next & 127) << shift
                 if next & 128 == 0 { return value }
             }
-            throw ManagementBlock.compressionFault("a number that is too large (RFC 7541, 7.4)")
+            throw ManagementHeaderBlock.compressionFault("a number that is too large (RFC 7541, 7.4)")
         }
 
         mutating func readString() throws(ConnectionFault) -> String {
             let isHuffman = (rest.first ?? 0) & 0x80 != 0
             let count = try readInteger(prefixBits: 7)
-            guard count <= rest.count, count <= ManagementBlock.stringBytesMax else {
-                throw ManagementBlock.compressionFault("a string that is too long (RFC 7541, 7.4)")
+            guard count <= rest.count, count <= ManagementHeaderBlock.stringBytesMax else {
+                throw ManagementHeaderBlock.compressionFault("a string that is too long (RFC 7541, 7.4)")
             }
             let bytes = UnsafeRawBufferPointer(rebasing: rest[..<count])
             rest = UnsafeRawBufferPointer(rebasing: rest[count...])
@@ -110,7 +110,7 @@ enum ManagementBlock {
                     .map { String(decoding: UnsafeRawBufferPointer(rebasing: scratch[..<$0]), as: UTF8.self) }
             }
             guard let text else {
-                throw ManagementBlock.compressionFault("a string that is not Huffman code (RFC 7541, 5.2)")
+                throw ManagementHeaderBlock.compressionFault("a string that is not Huffman code (RFC 7541, 5.2)")
             }
             return text
         }
