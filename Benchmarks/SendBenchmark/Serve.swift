@@ -42,7 +42,7 @@ func serve(_ given: Arguments) async throws {
         keyIdentifier: SimulatedApp.key,
         teamIdentifier: SimulatedApp.team
     )
-    guard let token = source.current(unixSeconds: Int64(time(nil))) else {
+    guard let token = source.currentToken(unixSeconds: Int64(time(nil))) else {
         throw Arguments.Problem(description: "no provider token could be signed")
     }
     print("\(simulator.port) \(directory.path) \(simulator.caFile ?? "") \(keyFile) \(token.text)")

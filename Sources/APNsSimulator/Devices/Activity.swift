@@ -114,7 +114,7 @@ struct Activity {
     var channel: Int?
     /// The number of the last broadcast that the activity got. It begins as the number of the channel's
     /// broadcasts so far, because these do not reach the activity.
-    var lastBroadcast = 0
+    var lastBroadcastNumber = 0
     /// How many broadcasts have reached the activity's phone.
     var broadcastsReceived = 0
     var effects = EffectCounts()
@@ -183,7 +183,7 @@ struct Activity {
 
     /// A push without content raises the timestamp of the shown content. A later push with a lower timestamp
     /// is then too old.
-    mutating func raiseShownTimestamp(timestamp: Int64) {
+    mutating func raiseShownTimestamp(to timestamp: Int64) {
         shownTimestamp = max(shownTimestamp, timestamp)
     }
 

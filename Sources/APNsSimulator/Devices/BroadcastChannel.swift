@@ -35,7 +35,7 @@ struct BroadcastChannel {
     struct StoredMessage {
         var body: [UInt8]
         var priority: UInt8
-        var number: Int
+        var broadcastNumber: Int
         var expiresAtMilliseconds: Int64
     }
 
@@ -52,7 +52,7 @@ struct BroadcastChannel {
     var budget: BudgetBucket
     /// The number of accepted broadcasts. Broadcasts are numbered from 1 in the order in which they are
     /// accepted.
-    var broadcasts = 0
+    var broadcastCount = 0
     var pace = PushPace()
 }
 
@@ -68,8 +68,8 @@ struct ChannelTable {
     private static let identifierBytes = 16
 
     private(set) var channels: [BroadcastChannel] = []
-    private var openChannels: [Key: Int] = [:]
-    private var openCounts: [Int: Int] = [:]
+    private var openIndices: [Key: Int] = [:]
+    private var openCountsByApplication: [Int: Int] = [:]
     private var random: SplitMix64
 
     init(random: SplitMix64) {
@@ -81,10 +81,10 @@ struct ChannelTable {
         _modify { yield &channels[index] }
     }
 
-    func openCount(application: Int) -> Int { openCounts[application] ?? 0 }
+    func openCount(application: Int) -> Int { openCountsByApplication[application] ?? 0 }
 
     func find(_ identifier: String, application: Int) -> Int? {
-        openChannels[Key(application: application, identifier: identifier)]
+        openIndices[Key(application: application, identifier: identifier)]
     }
 
     /// Returns the identifiers of an app's open channels, oldest first.
@@ -112,16 +112,16 @@ struct ChannelTable {
                 budget: BudgetBucket(budget, nowMilliseconds: nowMilliseconds)
             )
         )
-        openChannels[Key(application: application, identifier: identifier)] = channels.count - 1
-        openCounts[application, default: 0] += 1
+        openIndices[Key(application: application, identifier: identifier)] = channels.count - 1
+        openCountsByApplication[application, default: 0] += 1
         return channels.count - 1
     }
 
     mutating func delete(_ index: Int, nowMilliseconds: Int64) {
         let channel = channels[index]
         let key = Key(application: channel.application, identifier: channel.identifier)
-        guard openChannels.removeValue(forKey: key) != nil else { return }
-        openCounts[channel.application, default: 0] -= 1
+        guard openIndices.removeValue(forKey: key) != nil else { return }
+        openCountsByApplication[channel.application, default: 0] -= 1
         channels[index].deletedAtMilliseconds = nowMilliseconds
         channels[index].storedMessage = nil
     }

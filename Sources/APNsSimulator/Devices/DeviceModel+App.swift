@@ -121,7 +121,7 @@ extension DeviceModel {
         )
         phonesByDevice[key] = index
         applications[application].phones.append(index)
-        markChanged(of: index)
+        markChanged(phone: index)
         for position in applications[application].types.indices {
             guard let token = issueStartToken(phone: index, type: applications[application].types[position]) else {
                 throw .tooMany("tokens")
@@ -171,7 +171,7 @@ extension DeviceModel {
         let index = try activity(identifier, application: try application(app))
         advance(index, nowMilliseconds: nowMilliseconds)
         guard activities[index].isActive, let token = activities[index].token else { throw .activityIsOver(identifier) }
-        tokens.setState(replaced(old, nowMilliseconds: nowMilliseconds), of: token)
+        tokens.setState(stateOfReplacedToken(old, nowMilliseconds: nowMilliseconds), of: token)
         postToken(of: index, nowMilliseconds: nowMilliseconds)
     }
 
@@ -190,7 +190,10 @@ extension DeviceModel {
             phones[phone].startTokens.indices.contains(position), phones[phone].isInstalled
         else { throw .unknownDevice(device) }
         guard let token = issueStartToken(phone: phone, type: type) else { throw .tooMany("tokens") }
-        tokens.setState(replaced(old, nowMilliseconds: nowMilliseconds), of: phones[phone].startTokens[position])
+        tokens.setState(
+            stateOfReplacedToken(old, nowMilliseconds: nowMilliseconds),
+            of: phones[phone].startTokens[position]
+        )
         phones[phone].startTokens[position] = token
         postStartToken(phone: phone, position: position, nowMilliseconds: nowMilliseconds)
     }
@@ -202,7 +205,7 @@ extension DeviceModel {
         advance(index, nowMilliseconds: nowMilliseconds)
         activities[index].remove(atMilliseconds: nowMilliseconds)
         retireToken(of: index, as: .expiredToken)
-        markChanged(of: activities[index].phone)
+        markChanged(phone: activities[index].phone)
     }
 
     /// The user removes the app. Its activities disappear and all its tokens become invalid.
@@ -210,7 +213,7 @@ extension DeviceModel {
         let phone = try phone(device, application: try application(app))
         guard phones[phone].isInstalled else { return }
         phones[phone].isInstalled = false
-        markChanged(of: phone)
+        markChanged(phone: phone)
         for index in phones[phone].activities {
             advance(index, nowMilliseconds: nowMilliseconds)
             activities[index].remove(atMilliseconds: nowMilliseconds)
@@ -237,7 +240,7 @@ extension DeviceModel {
         return tokens.hexadecimal(phones[phone].startTokens[position])
     }
 
-    private func replaced(_ old: OldToken, nowMilliseconds: Int64) -> TokenTable.State {
+    private func stateOfReplacedToken(_ old: OldToken, nowMilliseconds: Int64) -> TokenTable.State {
         old == .void ? .void : .retired(.expiredToken, atMilliseconds: nowMilliseconds)
     }
 
@@ -284,7 +287,7 @@ extension DeviceModel {
             )
         )
         phones[phone].activities.append(index)
-        markChanged(of: phone)
+        markChanged(phone: phone)
         let key = ActivityKey(application: phones[phone].application, identifier: identifier)
         activitiesByIdentifier[key, default: []].append(index)
         return index

@@ -25,12 +25,12 @@ extension DeviceModel {
         guard channels[index].budget.draw(from: channelRules.publishBudget, nowMilliseconds: nowMilliseconds) else {
             return .tooManyRequests
         }
-        channels[index].broadcasts += 1
+        channels[index].broadcastCount += 1
         channels[index].pace.countPush(priority: broadcast.priority, atMilliseconds: nowMilliseconds)
         let message = BroadcastChannel.StoredMessage(
             body: Array(body),
             priority: broadcast.priority,
-            number: channels[index].broadcasts,
+            broadcastNumber: channels[index].broadcastCount,
             expiresAtMilliseconds: min(
                 Self.milliseconds(seconds: broadcast.expiration),
                 nowMilliseconds + ChannelRules.storedMillisecondsMax
@@ -58,7 +58,7 @@ extension DeviceModel {
             activities[activity].effects[.missed] += 1
             return
         }
-        activities[activity].lastBroadcast = message.number
+        activities[activity].lastBroadcastNumber = message.broadcastNumber
         activities[activity].broadcastsReceived += 1
         activities[activity].pace.countPush(priority: message.priority, atMilliseconds: nowMilliseconds)
         message.body.withUnsafeBytes { body in
@@ -77,7 +77,7 @@ extension DeviceModel {
     public mutating func goOffline(device: String, app: String) throws(Fault) {
         let phone = try phone(device, application: try application(app))
         phones[phone].isOnline = false
-        markChanged(of: phone)
+        markChanged(phone: phone)
     }
 
     /// Brings a phone back online, and delivers the stored messages of its activities' channels.
@@ -85,11 +85,12 @@ extension DeviceModel {
         let phone = try phone(device, application: try application(app))
         guard !phones[phone].isOnline else { return }
         phones[phone].isOnline = true
-        markChanged(of: phone)
+        markChanged(phone: phone)
         var tape = JSONTape()
         for activity in phones[phone].activities {
             guard let channel = activities[activity].channel, let stored = channels[channel].storedMessage,
-                stored.number > activities[activity].lastBroadcast, stored.expiresAtMilliseconds > nowMilliseconds
+                stored.broadcastNumber > activities[activity].lastBroadcastNumber,
+                stored.expiresAtMilliseconds > nowMilliseconds
             else { continue }
             deliverBroadcast(stored, to: activity, tape: &tape, nowMilliseconds: nowMilliseconds)
         }
@@ -155,7 +156,7 @@ extension DeviceModel {
 
     mutating func subscribe(_ activity: Int, to channel: Int) {
         activities[activity].channel = channel
-        activities[activity].lastBroadcast = channels[channel].broadcasts
+        activities[activity].lastBroadcastNumber = channels[channel].broadcastCount
         channels[channel].subscribers.append(activity)
     }
 
@@ -187,7 +188,7 @@ extension DeviceModel {
             writer.member("createdAt", channel.createdAtMilliseconds)
             if let deleted = channel.deletedAtMilliseconds { writer.member("deletedAt", deleted) }
             writer.member("subscribers", channel.subscribers.count { activities[$0].isActive })
-            writer.member("broadcasts", channel.broadcasts)
+            writer.member("broadcasts", channel.broadcastCount)
             writer.member("stored", (channel.storedMessage?.expiresAtMilliseconds ?? 0) > nowMilliseconds)
             if let distance = channel.pace.leastDistanceMilliseconds {
                 writer.member("leastDistanceMilliseconds", distance)

@@ -100,7 +100,7 @@ extension DeviceModel {
         guard phone.life == .active, phone.generation == generation else {
             compactPhones.crowds[crowd].phones[number].refusedPushes += phone.refusedPushes < .max ? 1 : 0
             let at = compactPhones.crowds[crowd].retiredAtMilliseconds
-            return (PushVerdict(reason: .expiredToken, atMilliseconds: at), compactToken)
+            return (PushVerdict(reason: .expiredToken, retiredAtMilliseconds: at), compactToken)
         }
         return (PushVerdict(reason: .success), compactToken)
     }

@@ -2,7 +2,7 @@
 struct PushVerdict {
     var reason: Reason
     /// For a 410: when the token became invalid, UNIX milliseconds.
-    var atMilliseconds: Int64 = 0
+    var retiredAtMilliseconds: Int64 = 0
 }
 
 extension DeviceModel {
@@ -26,7 +26,7 @@ extension DeviceModel {
         if entry.state == .otherEnvironment { return (PushVerdict(reason: .badDeviceToken), index) }
         guard entry.application == application else { return (PushVerdict(reason: .deviceTokenNotForTopic), index) }
         if case .retired(let reason, let at) = entry.state, nowMilliseconds >= at + graceMilliseconds(reason) {
-            return (PushVerdict(reason: reason, atMilliseconds: at), index)
+            return (PushVerdict(reason: reason, retiredAtMilliseconds: at), index)
         }
         return (PushVerdict(reason: .success), index)
     }
@@ -97,10 +97,10 @@ extension DeviceModel {
             activities[activity].effects[effect] += 1
             if let problem { activities[activity].lastProblem = problem }
             if effect == .ignoredOld { senderFaults.backInTime += 1 }
-            markChanged(of: activities[activity].phone)
+            markChanged(phone: activities[activity].phone)
         case .pushToStart(let phone, _):
             phones[phone].effects[effect] += 1
-            markChanged(of: phone)
+            markChanged(phone: phone)
             if let problem { phones[phone].lastProblem = problem }
         }
         return effect
@@ -170,7 +170,7 @@ extension DeviceModel {
                         nowMilliseconds: nowMilliseconds
                     )
             } else {
-                activities[index].raiseShownTimestamp(timestamp: payload.timestamp)
+                activities[index].raiseShownTimestamp(to: payload.timestamp)
             }
             activities[index].staleDate = payload.staleDate
             if let score = payload.relevanceScore { activities[index].relevanceScore = score }
@@ -237,8 +237,8 @@ extension DeviceModel {
         )
         if let problem { return record(.undecodable, for: owner, problem: problem) }
         var channel: Int?
-        if let place = payload.channel {
-            let identifier = tape[place].kind == .string ? tape.string(place) : ""
+        if let channelIndex = payload.channel {
+            let identifier = tape[channelIndex].kind == .string ? tape.string(channelIndex) : ""
             channel = channels.find(identifier, application: phones[phone].application)
             if channel == nil {
                 return record(
@@ -309,19 +309,21 @@ extension DeviceModel {
         type: Int,
         nowMilliseconds: Int64
     ) -> (suspiciousDates: Int, problem: String?) {
-        let first = types[type].attributes.decode(tape, at: attributes, nowMilliseconds: nowMilliseconds)
-        if let mismatch = first.mismatch { return (0, "attributes: " + types[type].attributes.describe(mismatch)) }
-        let second = types[type].contentState.decode(tape, at: contentState, nowMilliseconds: nowMilliseconds)
-        if let mismatch = second.mismatch { return (0, types[type].contentState.describe(mismatch)) }
-        return (first.suspiciousDates + second.suspiciousDates, nil)
+        let attributesDecoding = types[type].attributes.decode(tape, at: attributes, nowMilliseconds: nowMilliseconds)
+        if let mismatch = attributesDecoding.mismatch {
+            return (0, "attributes: " + types[type].attributes.describe(mismatch))
+        }
+        let contentDecoding = types[type].contentState.decode(tape, at: contentState, nowMilliseconds: nowMilliseconds)
+        if let mismatch = contentDecoding.mismatch { return (0, types[type].contentState.describe(mismatch)) }
+        return (attributesDecoding.suspiciousDates + contentDecoding.suspiciousDates, nil)
     }
 
     /// The most seconds between the timestamps of a start and of its repetition. They can differ because
     /// admission raises the timestamp of a command above the last one sent (R11).
-    private static let raisedSecondsMax: Int64 = 5
+    private static let repeatedStartSecondsMax: Int64 = 5
 
     /// Whether an active activity of the phone began with the same start: equal attributes and alert, and
-    /// timestamps at most `raisedSecondsMax` apart.
+    /// timestamps at most `repeatedStartSecondsMax` apart.
     ///
     /// A push does not name its activity, and an app may start two activities with equal attributes. So a
     /// start with another alert or a later timestamp counts as another start. The content state is not
@@ -334,16 +336,16 @@ extension DeviceModel {
         type: Int,
         nowMilliseconds: Int64
     ) -> Bool {
-        var other = JSONTape()
+        var otherTape = JSONTape()
         for index in phones[phone].activities
         where activities[index].type == type && activities[index].isStartedByPush {
             advance(index, nowMilliseconds: nowMilliseconds)
             // If a push started the activity, the activity's first alert came with that push.
             guard activities[index].isActive, let start = activities[index].alerts.first, let alert = payload.alert,
-                abs(start.timestamp - payload.timestamp) <= Self.raisedSecondsMax
+                abs(start.timestamp - payload.timestamp) <= Self.repeatedStartSecondsMax
             else { continue }
-            if isSame(tape, at: attributes, activities[index].attributes, &other),
-                isSame(tape, at: alert, start.json, &other)
+            if isSame(tape, at: attributes, activities[index].attributes, &otherTape),
+                isSame(tape, at: alert, start.json, &otherTape)
             {
                 return true
             }
@@ -351,14 +353,15 @@ extension DeviceModel {
         return false
     }
 
-    private func isSame(_ tape: borrowing JSONTape, at index: Int, _ json: [UInt8], _ other: inout JSONTape) -> Bool {
+    private func isSame(_ tape: borrowing JSONTape, at index: Int, _ json: [UInt8], _ otherTape: inout JSONTape) -> Bool
+    {
         json.withUnsafeBytes { bytes in
             do throws(JSONTape.Fault) {
-                try other.read(bytes)
+                try otherTape.read(bytes)
             } catch {
                 return false
             }
-            return isSameJSON(tape, at: index, other, at: 0)
+            return isSameJSON(tape, at: index, otherTape, at: 0)
         }
     }
 

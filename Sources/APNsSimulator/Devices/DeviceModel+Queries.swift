@@ -222,14 +222,14 @@ extension DeviceModel {
         nowMilliseconds: Int64
     ) throws(Fault) -> [UInt8] {
         let application = try application(app)
-        var written = 0
+        var writtenCount = 0
         var next = max(0, position)
         var indices: [Int] = []
-        while next < activities.count, written < limit {
+        while next < activities.count, writtenCount < limit {
             if phones[activities[next].phone].application == application {
                 advance(next, nowMilliseconds: nowMilliseconds)
                 indices.append(next)
-                written += 1
+                writtenCount += 1
             }
             next += 1
         }

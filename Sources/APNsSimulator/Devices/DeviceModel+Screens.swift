@@ -99,7 +99,7 @@ extension DeviceModel {
         if !phones[phone].isOnline { state = .offline }
         if state != phones[phone].reportedState {
             phones[phone].reportedState = state
-            markChanged(of: phone)
+            markChanged(phone: phone)
         }
         return state
     }

@@ -177,7 +177,7 @@ public struct DeviceModel: ~Copyable {
     /// Marks a phone as changed, because it may now show something else. This is all that a push does for the
     /// page of screens.
     @inline(__always)
-    mutating func markChanged(of phone: Int) {
+    mutating func markChanged(phone: Int) {
         changeCount &+= 1
         phones[phone].lastChangeNumber = changeCount
     }

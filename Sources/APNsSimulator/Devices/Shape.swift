@@ -97,11 +97,11 @@ public struct Shape: Sendable {
         }
         for (offset, field) in declared.enumerated() {
             let fieldPath = path.isEmpty ? field.name : "\(path).\(field.name)"
-            try set(first + offset, tape, at: field.value, path: fieldPath)
+            try setNode(first + offset, tape, at: field.value, path: fieldPath)
         }
     }
 
-    private mutating func set(_ node: Int, _ tape: borrowing JSONTape, at index: Int, path: String) throws(Fault) {
+    private mutating func setNode(_ node: Int, _ tape: borrowing JSONTape, at index: Int, path: String) throws(Fault) {
         switch tape[index].kind {
         case .string:
             var name = tape.string(index)
@@ -134,21 +134,21 @@ public struct Shape: Sendable {
     ) throws(Fault) {
         switch (key, tape[index].kind) {
         case ("optional", _):
-            try set(node, tape, at: index, path: path)
+            try setNode(node, tape, at: index, path: path)
             nodes[node].isOptional = true
         case ("enum", .array):
             let first = names.count
-            var raws: [[UInt8]] = []
+            var rawValues: [[UInt8]] = []
             var (isStrings, isNumbers) = (true, true)
             tape.forEachElement(of: index) { element in
                 isStrings = isStrings && tape[element].kind == .string
                 isNumbers = isNumbers && tape.integer(element) != nil
-                raws.append(isStrings ? Array(tape.string(element).utf8) : Array(tape.bytes(element)))
+                rawValues.append(isStrings ? Array(tape.string(element).utf8) : Array(tape.bytes(element)))
             }
-            guard isStrings || isNumbers, !raws.isEmpty else {
+            guard isStrings || isNumbers, !rawValues.isEmpty else {
                 throw Fault(path: path, reason: "an enum is a list of strings, or of whole numbers")
             }
-            names.append(contentsOf: raws)
+            names.append(contentsOf: rawValues)
             nodes[node].kind = isStrings ? .enumeration : .numberEnumeration
             nodes[node].children = first..<names.count
         case ("array", _), ("dictionary", _):
@@ -157,7 +157,7 @@ public struct Shape: Sendable {
             let element = nodes.count - 1
             nodes[node].kind = key == "array" ? .array : .dictionary
             nodes[node].children = element..<element + 1
-            try set(element, tape, at: index, path: "\(path)[]")
+            try setNode(element, tape, at: index, path: "\(path)[]")
         case ("object", .object):
             nodes[node].kind = .object
             try addFields(tape, of: index, to: node, path: path)

@@ -3,7 +3,7 @@ import HTTP
 /// Endpoints that change or show apps, phones and activities.
 extension ControlHandler {
     /// The most phones or activities that one call creates.
-    private static let bulkMax = 1_000_000
+    private static let itemsPerCallMax = 1_000_000
 
     func declareApp(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
         let (app, team, types) = try call.read { tape throws(SimulatorError) in
@@ -96,8 +96,8 @@ extension ControlHandler {
         _ tape: borrowing JSONTape
     ) throws(SimulatorError) -> [String] {
         if let names = try tape.optionalTexts(list, of: 0) { return names }
-        guard let count = try tape.optionalNumber("count", of: 0), (1...Int64(bulkMax)).contains(count) else {
-            throw SimulatorError(.invalidRequest, "\(list), or count from 1 to \(bulkMax), is missing")
+        guard let count = try tape.optionalNumber("count", of: 0), (1...Int64(itemsPerCallMax)).contains(count) else {
+            throw SimulatorError(.invalidRequest, "\(list), or count from 1 to \(itemsPerCallMax), is missing")
         }
         let prefix = try tape.optionalText(prefix, of: 0) ?? ""
         return (0..<count).map { "\(prefix)\($0)" }
@@ -108,9 +108,9 @@ extension ControlHandler {
             (try tape.text("app", of: 0), try Self.starts(tape))
         }
         let records = try await simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
-            let before = devices.registrationCount
+            let countBefore = devices.registrationCount
             for start in starts { try devices.start(start, app: app, nowMilliseconds: now) }
-            return devices.registrations(since: before, limit: .max) ?? []
+            return devices.registrations(since: countBefore, limit: .max) ?? []
         }
         return Self.object { Self.write(records, to: &$0) }
     }
@@ -121,9 +121,9 @@ extension ControlHandler {
             let prefix = try tape.optionalText("prefix", of: 0) ?? ""
             var starts: [DeviceModel.LocalStart] = []
             starts.reserveCapacity(devices.count)
-            let model = try start(tape, at: 0, activity: "", device: "")
+            let commonStart = try start(tape, at: 0, activity: "", device: "")
             for (number, device) in devices.enumerated() {
-                var start = model
+                var start = commonStart
                 start.activity = "\(prefix)\(number)"
                 start.device = device
                 starts.append(start)

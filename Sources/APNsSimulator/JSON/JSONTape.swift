@@ -205,13 +205,13 @@ struct JSONScanner {
         _ kind: JSONTape.Kind,
         from start: Int,
         to end: Int,
-        escaped: Bool,
+        isEscaped: Bool,
         in tape: inout JSONTape
     ) {
         tape.append(
             .init(
                 kind: kind,
-                isEscaped: escaped,
+                isEscaped: isEscaped,
                 start: UInt32(truncatingIfNeeded: start),
                 end: UInt32(truncatingIfNeeded: end),
                 next: UInt32(truncatingIfNeeded: tape.count + 1)
@@ -228,24 +228,24 @@ struct JSONScanner {
         for index in 0..<word.utf8CodeUnitCount where try take() != word.utf8Start[index] {
             throw .unexpectedByte(offset: offset - 1)
         }
-        append(kind, from: start, to: offset, escaped: false, in: &tape)
+        append(kind, from: start, to: offset, isEscaped: false, in: &tape)
     }
 
     private mutating func readString(into tape: inout JSONTape) throws(JSONTape.Fault) {
         offset += 1
         let start = offset
-        var escaped = false
+        var isEscaped = false
         while offset < text.count {
             let byte = text[offset]
             if byte == UInt8(ascii: "\"") {
-                append(.string, from: start, to: offset, escaped: escaped, in: &tape)
+                append(.string, from: start, to: offset, isEscaped: isEscaped, in: &tape)
                 offset += 1
                 return
             }
             guard byte >= 0x20 else { throw .unexpectedByte(offset: offset) }
             offset += 1
             if byte == UInt8(ascii: "\\") {
-                escaped = true
+                isEscaped = true
                 try readEscape()
             }
         }
@@ -298,7 +298,7 @@ struct JSONScanner {
             }
             try readDigits()
         }
-        append(.number, from: start, to: offset, escaped: false, in: &tape)
+        append(.number, from: start, to: offset, isEscaped: false, in: &tape)
     }
 
     private mutating func skipDigits() {

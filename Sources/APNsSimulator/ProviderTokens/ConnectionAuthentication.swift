@@ -53,40 +53,40 @@ struct ConnectionAuthentication: ~Copyable {
     ) -> Reason {
         if case .expired = state { return .expiredProviderToken }
         guard let token = Self.bearerToken(authorization) else { return .invalidProviderToken }
-        if case .bound(let known, _) = state,
+        if case .bound(let boundToken, _) = state,
             isEqual(token, UnsafeRawBufferPointer(rebasing: UnsafeRawBufferPointer(currentToken)[..<currentTokenBytes]))
         {
-            return checkAge(known, nowMilliseconds: nowMilliseconds)
+            return checkAge(boundToken, nowMilliseconds: nowMilliseconds)
         }
-        let verified: ProviderToken
+        let verifiedToken: ProviderToken
         verificationCount += 1
         do throws(ProviderToken.Fault) {
-            verified = try ProviderToken(token, keys: keys, environment: environment)
+            verifiedToken = try ProviderToken(token, keys: keys, environment: environment)
         } catch {
             return error == .otherEnvironment ? .badEnvironmentKeyIdInToken : .invalidProviderToken
         }
-        return adopt(verified, token, nowMilliseconds: nowMilliseconds)
+        return adopt(verifiedToken, token, nowMilliseconds: nowMilliseconds)
     }
 
     private mutating func adopt(
-        _ verified: ProviderToken,
+        _ verifiedToken: ProviderToken,
         _ bytes: UnsafeRawBufferPointer,
         nowMilliseconds: Int64
     ) -> Reason {
-        if case .bound(let known, let since) = state {
-            guard verified.key == known.key else { return .unrelatedKeyIdInToken }
+        if case .bound(let boundToken, let since) = state {
+            guard verifiedToken.key == boundToken.key else { return .unrelatedKeyIdInToken }
             guard nowMilliseconds - since >= Self.changeMillisecondsMin else { return .tooManyProviderTokenUpdates }
         }
-        let reason = checkAge(verified, nowMilliseconds: nowMilliseconds)
+        let reason = checkAge(verifiedToken, nowMilliseconds: nowMilliseconds)
         guard reason == .success else { return reason }
-        state = .bound(verified, sinceMilliseconds: nowMilliseconds)
+        state = .bound(verifiedToken, sinceMilliseconds: nowMilliseconds)
         currentToken.copyMemory(from: bytes)
         currentTokenBytes = bytes.count
         return .success
     }
 
     private mutating func checkAge(_ token: ProviderToken, nowMilliseconds: Int64) -> Reason {
-        let (ageSeconds, overflow) = (nowMilliseconds / 1_000).subtractingReportingOverflow(token.issuedAt)
+        let (ageSeconds, overflow) = (nowMilliseconds / 1_000).subtractingReportingOverflow(token.issuedAtSeconds)
         guard !overflow, ageSeconds >= -ProviderToken.ageSecondsMax else { return .invalidProviderToken }
         guard ageSeconds <= ProviderToken.ageSecondsMax else {
             state = .expired

@@ -49,16 +49,18 @@ final class VerifyingKey {
         self.teamIdentifier = teamIdentifier
         self.environment = environment
         var pem = pem
-        let read = pem.withUTF8 { bytes -> OpaquePointer? in
+        let publicKey = pem.withUTF8 { bytes -> OpaquePointer? in
             Self.read(bytes) { PEM_read_bio_PUBKEY($0, nil, nil, nil) }
                 ?? Self.read(bytes) { PEM_read_bio_PrivateKey($0, nil, nil, nil) }
         }
-        guard let read else { throw ProviderKeyError(reason: "key \(keyIdentifier): neither a public key nor a .p8") }
-        guard EVP_PKEY_get_base_id(read) == EVP_PKEY_EC, EVP_PKEY_get_bits(read) == 256 else {
-            EVP_PKEY_free(read)
+        guard let publicKey else {
+            throw ProviderKeyError(reason: "key \(keyIdentifier): neither a public key nor a .p8")
+        }
+        guard EVP_PKEY_get_base_id(publicKey) == EVP_PKEY_EC, EVP_PKEY_get_bits(publicKey) == 256 else {
+            EVP_PKEY_free(publicKey)
             throw ProviderKeyError(reason: "key \(keyIdentifier): not a P-256 key")
         }
-        key = read
+        key = publicKey
     }
 
     deinit {

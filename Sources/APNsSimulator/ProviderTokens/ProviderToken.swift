@@ -8,7 +8,7 @@ struct ProviderToken {
     /// Index of the key among the service's keys.
     var key: Int
     /// When the token was issued, UNIX seconds.
-    var issuedAt: Int64
+    var issuedAtSeconds: Int64
 
     enum Fault: Error {
         case invalid
@@ -29,7 +29,7 @@ struct ProviderToken {
             let signature = base64URLDecoded(UnsafeRawBufferPointer(rebasing: parts[2]))
         else { throw .invalid }
         guard let (algorithm, keyIdentifier) = Self.header(header), algorithm == "ES256",
-            let (issuer, issuedAt) = Self.claims(claims),
+            let (issuer, issuedAtSeconds) = Self.claims(claims),
             let index = keys.firstIndex(where: { $0.keyIdentifier == keyIdentifier }),
             keys[index].teamIdentifier == issuer
         else { throw .invalid }
@@ -37,7 +37,7 @@ struct ProviderToken {
         guard keys[index].verifies(signedText, signature: signature) else { throw .invalid }
         if let keyEnvironment = keys[index].environment, keyEnvironment != environment { throw .otherEnvironment }
         key = index
-        self.issuedAt = issuedAt
+        self.issuedAtSeconds = issuedAtSeconds
     }
 
     private static func header(_ json: [UInt8]) -> (algorithm: String, keyIdentifier: String)? {
@@ -49,7 +49,7 @@ struct ProviderToken {
         }
     }
 
-    private static func claims(_ json: [UInt8]) -> (issuer: String, issuedAt: Int64)? {
+    private static func claims(_ json: [UInt8]) -> (issuer: String, issuedAtSeconds: Int64)? {
         read(json) { tape in
             guard let issuer = tape.member("iss", of: 0), tape[issuer].kind == .string,
                 let issued = tape.member("iat", of: 0), let seconds = seconds(tape, at: issued)

@@ -182,7 +182,7 @@ final class ServerConnection {
             )
             return (verdict, effect)
         }
-        slot.pointee.tokenRetiredAtMilliseconds = verdict.atMilliseconds
+        slot.pointee.tokenRetiredAtMilliseconds = verdict.retiredAtMilliseconds
         if verdict.reason == .success {
             if priority == 10 { owner.statistics.priority10 += 1 } else { owner.statistics.priority5 += 1 }
         }

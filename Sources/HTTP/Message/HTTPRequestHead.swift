@@ -29,8 +29,8 @@ package struct HTTPRequestHead: Sendable, Equatable {
         guard words.count == 3, HTTPFields.isToken(words[0]), words[1].hasPrefix("/") else { throw .malformed }
         guard words[2] == "HTTP/1.1" || words[2] == "HTTP/1.0" else { throw .unknownVersion }
         let isHTTP11 = words[2] == "HTTP/1.1"
-        let hosts = head.fields.values(of: "host").count
-        guard hosts == 1 || !isHTTP11 && hosts == 0 else { throw .malformed }
+        let hostCount = head.fields.values(of: "host").count
+        guard hostCount == 1 || !isHTTP11 && hostCount == 0 else { throw .malformed }
         let target = words[1].split(separator: "?", maxSplits: 1, omittingEmptySubsequences: false)
         guard let path = PercentEncoding.decode(target[0]), let query = HTTPQuery(target.count == 2 ? target[1] : "")
         else { throw .malformed }

@@ -53,7 +53,7 @@ package final class HTTPServer: Sendable {
                     state.portContinuations.append(continuation)
                     return nil
                 case .listening(let port): return .success(port)
-                case .ended(let error): return .failure(error ?? .hasEnded)
+                case .ended(let error): return .failure(error ?? .serverEnded)
                 }
             }
             if let knownPort { continuation.resume(returning: knownPort) }
@@ -120,7 +120,7 @@ package final class HTTPServer: Sendable {
             }
             return (state.portContinuations, state.endContinuations)
         }
-        for continuation in portContinuations { continuation.resume(returning: .failure(error ?? .hasEnded)) }
+        for continuation in portContinuations { continuation.resume(returning: .failure(error ?? .serverEnded)) }
         for continuation in endContinuations { continuation.resume() }
     }
 
@@ -141,5 +141,5 @@ package struct HTTPServerError: Error, Equatable, CustomStringConvertible {
     package var reason: String
     package var description: String { reason }
 
-    static let hasEnded = HTTPServerError(reason: "has ended")
+    static let serverEnded = HTTPServerError(reason: "has ended")
 }

@@ -3,14 +3,14 @@ import Reactor
 /// A client's connection to a server.
 final class HTTPServerConnection: StreamHandler {
     enum State {
-        /// Waits for the head of a request, or for the missing part of a head. Next: `body`, `answering`,
+        /// Waits for the head of a request, or for the missing part of a head. Next: `readingBody`, `answering`,
         /// `sending` or `ending`.
-        case head
+        case readingHead
         /// Waits for the rest of a body. Next: `answering`, `sending` or `ending`.
-        case body
+        case readingBody
         /// The handler has the request and has not answered. Next: `sending`, `streaming` or `ending`.
         case answering
-        /// A part of the response waits until the stream has room. Next: `head` or `ending`.
+        /// A part of the response waits until the stream has room. Next: `readingHead` or `ending`.
         case sending
         /// The response is an `HTTPResponseStream`, which has not ended. Next: `ending`.
         case streaming
@@ -24,7 +24,7 @@ final class HTTPServerConnection: StreamHandler {
     private let descriptor: Int32
     private unowned let server: HTTPServerLoop
     private let limits: HTTPServerLimits
-    private(set) var state = State.head
+    private(set) var state = State.readingHead
     /// When `sweep` closes the connection or refuses its request, on the loop's clock.
     private(set) var deadlineMilliseconds: Int64
 
@@ -59,7 +59,7 @@ final class HTTPServerConnection: StreamHandler {
     var isBusy: Bool {
         switch state {
         case .answering, .streaming: true
-        case .head, .body, .sending, .ending: false
+        case .readingHead, .readingBody, .sending, .ending: false
         }
     }
 
@@ -69,11 +69,11 @@ final class HTTPServerConnection: StreamHandler {
 
     func stream(_ stream: Stream, received bytes: UnsafeRawBufferPointer) {
         switch state {
-        case .head:
+        case .readingHead:
             if receivedBytes.isEmpty { setDeadline(limits.headTimeoutMilliseconds) }
             receivedBytes.append(contentsOf: bytes)
             readRequests()
-        case .body:
+        case .readingBody:
             readBody(bytes)
             readRequests()
         case .answering, .sending:
@@ -87,7 +87,7 @@ final class HTTPServerConnection: StreamHandler {
         switch state {
         case .sending: sendOutput()
         case .streaming: sendStreamedBytes()
-        case .head, .body, .answering, .ending: break
+        case .readingHead, .readingBody, .answering, .ending: break
         }
         readRequests()
     }
@@ -98,7 +98,7 @@ final class HTTPServerConnection: StreamHandler {
 
     private func readRequests() {
         var requests = 0
-        while state == .head {
+        while state == .readingHead {
             stream.resumeReading()
             guard !receivedBytes.isEmpty else { return }
             // If the client does not read its responses, the server reads no more requests of it.
@@ -121,7 +121,7 @@ final class HTTPServerConnection: StreamHandler {
         guard let length = head.bodyLength, length != .bytes(0) else { return handleRequest(head, body: []) }
         guard limits.bodyBytesMax > 0 else { throw .bodyTooLarge }
         bodyReader = try HTTPBodyReader(length, bytesMax: limits.bodyBytesMax)
-        state = .body
+        state = .readingBody
         setDeadline(limits.bodyTimeoutMilliseconds)
         if head.awaitsContinue, receivedBytes.isEmpty { write(Array("HTTP/1.1 100 Continue\r\n\r\n".utf8)) }
         let earlyBytes = receivedBytes
@@ -202,7 +202,7 @@ final class HTTPServerConnection: StreamHandler {
         output = nil
         request = nil
         guard keepsAlive else { return finish() }
-        state = .head
+        state = .readingHead
         if !receivedBytes.isEmpty { setDeadline(limits.headTimeoutMilliseconds) }
     }
 
@@ -257,13 +257,13 @@ final class HTTPServerConnection: StreamHandler {
             if takenBytes > takenBytesAtLastSweep || pendingBytes == 0 && state == .streaming {
                 setDeadline(limits.idleTimeoutMilliseconds)
             }
-        case .head, .body, .answering: break
+        case .readingHead, .readingBody, .answering: break
         }
         takenBytesAtLastSweep = takenBytes
         guard deadlineMilliseconds <= server.loop.nowMilliseconds else { return }
         switch state {
-        case .head where receivedBytes.isEmpty: close()
-        case .head, .body: refuse(408)
+        case .readingHead where receivedBytes.isEmpty: close()
+        case .readingHead, .readingBody: refuse(408)
         case .answering: refuse(503)
         case .sending, .streaming, .ending: close()
         }
@@ -272,7 +272,7 @@ final class HTTPServerConnection: StreamHandler {
     /// Ends the connection because the server stops. A response in progress may still be sent.
     func stop() {
         switch state {
-        case .head, .body, .streaming: finish()
+        case .readingHead, .readingBody, .streaming: finish()
         case .sending: keepsAlive = false
         case .answering, .ending: break
         }
