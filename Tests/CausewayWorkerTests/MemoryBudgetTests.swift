@@ -24,7 +24,7 @@ struct MemoryBudgetTests {
         arguments: [160, 256, 435, 512, 1_024, 4_096, 1_048_576] as [Int64],
         [1, 2, 4]
     )
-    func `The parts of the memory add up to the filePath`(mebibytes: Int64, lanes: Int) throws {
+    func `The parts of the memory add up to the whole`(mebibytes: Int64, lanes: Int) throws {
         let budget = try budget(mebibytes, lanes: lanes, connections: lanes * 4)
         #expect(sum(budget) <= mebibytes << 20)
         #expect(sum(budget) > (mebibytes << 20) - Int64(lanes), "nothing is left over but what does not divide")

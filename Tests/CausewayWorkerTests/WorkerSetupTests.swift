@@ -123,13 +123,13 @@ import Testing
             watch.poll()
             #expect(source.keyStatus.candidateIdentifier == "OTHERKEY00")
             #expect(source.keyStatus.keyIdentifier == "KEY1234567")
-            #expect(registry.condition.now.appsWithRejectedKey.isEmpty)
+            #expect(registry.condition.current.appsWithRejectedKey.isEmpty)
             // A new key with an invalid id is refused, and the key in use stays.
             try "none".write(toFile: keyFile + ".id", atomically: true, encoding: .utf8)
             try (next + "\n").write(toFile: keyFile, atomically: true, encoding: .utf8)
             watch.poll()
             #expect(source.keyStatus.keyIdentifier == "KEY1234567")
-            #expect(registry.condition.now.appsWithRejectedKey == [0])
+            #expect(registry.condition.current.appsWithRejectedKey == [0])
         }
     }
 

@@ -3,10 +3,10 @@ import Testing
 @testable import Observability
 
 struct CarriedTraceTests {
-    private func through(_ trace: CarriedTrace) throws -> (context: TraceContext, state: String) {
+    private func through(_ trace: CarriedTrace) throws -> (context: TraceContext, traceState: String) {
         try withUnsafeTemporaryAllocation(byteCount: CarriedTrace.bytesMax, alignment: 1) { room in
             let read = try #require(CarriedTrace(trace.write(to: room)))
-            return (read.context, String(decoding: read.state, as: UTF8.self))
+            return (read.context, String(decoding: read.traceState, as: UTF8.self))
         }
     }
 
@@ -15,17 +15,17 @@ struct CarriedTraceTests {
         let context = try #require(TraceContextTests.parse(text))
         let read = try through(CarriedTrace(context: context))
         #expect(read.context == context && read.context.description == text)
-        #expect(read.state.isEmpty)
+        #expect(read.traceState.isEmpty)
     }
 
-    @Test(arguments: ["congo=t61rcWkgMzE", String(repeating: "x", count: CarriedTrace.stateBytesMax)])
+    @Test(arguments: ["congo=t61rcWkgMzE", String(repeating: "x", count: CarriedTrace.traceStateBytesMax)])
     func `The state is read as it was written`(state: String) throws {
         var trace = CarriedTrace(context: try #require(TraceContextTests.parse(TraceContextTests.example)))
         let bytes = Array(state.utf8)
         try bytes.withUnsafeBytes {
-            trace.state = $0
+            trace.traceState = $0
             let read = try through(trace)
-            #expect(read.state == state)
+            #expect(read.traceState == state)
         }
     }
 

@@ -98,13 +98,14 @@ struct CollectionTests {
 
     @Test func `The lane's and the Kafka thread's values of a partition are merged`() {
         let readings = PartitionTotals.merged([
-            PartitionReading(topic: 0, partition: 3, oldestUnsettledMilliseconds: 1_200, watermark: 77),
-            PartitionReading(topic: 0, partition: 1, oldestUnsettledMilliseconds: 0, watermark: 5),
+            PartitionReading(topic: 0, partition: 3, oldestUnsettledMilliseconds: 1_200, settledWatermark: 77),
+            PartitionReading(topic: 0, partition: 1, oldestUnsettledMilliseconds: 0, settledWatermark: 5),
             PartitionReading(topic: 0, partition: 3, lag: 40),
         ])
         #expect(readings.map(\.partition) == [1, 3])
         #expect(
-            readings[1].oldestUnsettledMilliseconds == 1_200 && readings[1].watermark == 77 && readings[1].lag == 40
+            readings[1].oldestUnsettledMilliseconds == 1_200 && readings[1].settledWatermark == 77
+                && readings[1].lag == 40
         )
         #expect(readings[0].lag == -1)
     }
@@ -113,12 +114,12 @@ struct CollectionTests {
         var busy = BusyShare()
         var worked: Int64 = 0
         for step in 0...200 {
-            busy.note(busyMicroseconds: worked, nowMilliseconds: Int64(step) * 250)
+            busy.update(busyMicroseconds: worked, nowMilliseconds: Int64(step) * 250)
             worked += 200_000
         }
         #expect((799_000...800_000).contains(busy.millionths), "\(busy.millionths)")
         // After ten idle seconds the busy share is below a fifth of its earlier value.
-        for step in 201...241 { busy.note(busyMicroseconds: worked - 200_000, nowMilliseconds: Int64(step) * 250) }
+        for step in 201...241 { busy.update(busyMicroseconds: worked - 200_000, nowMilliseconds: Int64(step) * 250) }
         #expect(busy.millionths < 160_000)
     }
 

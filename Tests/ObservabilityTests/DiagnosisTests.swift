@@ -46,7 +46,7 @@ struct DiagnosisTests {
         }
         let untrusted = try finding([.apnsUnresolved, .apnsUntrusted])
         #expect(untrusted.action.contains("not trusted") && untrusted.action.contains("apns.caFile"))
-        #expect(!untrusted.action.contains("egress") && untrusted.seen.count == 1)
+        #expect(!untrusted.action.contains("egress") && untrusted.logLines.count == 1)
         let unreachable = try finding([.apnsUntrusted, .apnsClosed])
         #expect(unreachable.action.contains("egress"))
     }
@@ -104,10 +104,10 @@ struct DiagnosisTests {
     }
 
     @Test func `Channels that cannot be created are reported`() {
-        let refused = Self.alerts { worker in worker.registry.channels.change(1) { $0.refused = 2 } }
+        let refused = Self.alerts { worker in worker.registry.channels.change(1) { $0.creationFailures = 2 } }
         #expect(refused == ["2 channels of match could not be created in sandbox in the last minute."])
-        #expect(Self.alerts { worker in worker.registry.channels.change(1) { $0.known = 8_000 } } == [])
-        let many = Self.alerts { worker in worker.registry.channels.change(1) { $0.known = 8_001 } }
+        #expect(Self.alerts { worker in worker.registry.channels.change(1) { $0.audienceChannels = 8_000 } } == [])
+        let many = Self.alerts { worker in worker.registry.channels.change(1) { $0.audienceChannels = 8_001 } }
         #expect(many == ["CausewayChannelsNearLimit"])
     }
 
@@ -148,9 +148,13 @@ struct DiagnosisTests {
     }
 
     @Test func `The lag and the age are named`() {
-        let old = [PartitionReading(topic: 1, partition: 7, oldestUnsettledMilliseconds: 61_000, watermark: 1, lag: 10)]
+        let old = [
+            PartitionReading(topic: 1, partition: 7, oldestUnsettledMilliseconds: 61_000, settledWatermark: 1, lag: 10)
+        ]
         #expect(Self.alerts({ _ in }, partitions: old) == ["CausewayCommandsStale"])
-        let far = [PartitionReading(topic: 0, partition: 7, oldestUnsettledMilliseconds: 10, watermark: 1, lag: 5_000)]
+        let far = [
+            PartitionReading(topic: 0, partition: 7, oldestUnsettledMilliseconds: 10, settledWatermark: 1, lag: 5_000)
+        ]
         #expect(Self.alerts({ _ in }, partitions: far) == ["CausewayLagGrows"])
     }
 
@@ -158,12 +162,12 @@ struct DiagnosisTests {
     /// own age shows trouble.
     @Test func `Rounds are judged by their age`() {
         let unsettled = [
-            PartitionReading(topic: 3, partition: 7, oldestUnsettledMilliseconds: 600_000, watermark: 1, lag: 0)
+            PartitionReading(topic: 3, partition: 7, oldestUnsettledMilliseconds: 600_000, settledWatermark: 1, lag: 0)
         ]
         #expect(Self.alerts({ _ in }, partitions: unsettled) == [])
-        #expect(Self.alerts { $0.first.set(.audienceOldestRange, 1, to: 600_000) } == [])
-        #expect(Self.alerts { $0.first.set(.audienceOldestRound, 1, to: 60_000) } == [])
-        #expect(Self.alerts { $0.first.set(.audienceOldestRound, 1, to: 60_001) } == ["CausewayRoundsSlow"])
+        #expect(Self.alerts { $0.first.set(.audienceOldestRangeAge, 1, to: 600_000) } == [])
+        #expect(Self.alerts { $0.first.set(.audienceOldestRoundAge, 1, to: 60_000) } == [])
+        #expect(Self.alerts { $0.first.set(.audienceOldestRoundAge, 1, to: 60_001) } == ["CausewayRoundsSlow"])
     }
 
     @Test func `Stopped rounds are distinguished from slow ones`() {
@@ -171,7 +175,7 @@ struct DiagnosisTests {
             var worker = HealthyWorker()
             worker.publish(at: 0)
             let before = worker.registry.totals(nowMilliseconds: 0)
-            worker.second.set(.audienceOldestRound, 0, to: 75_000)
+            worker.second.set(.audienceOldestRoundAge, 0, to: 75_000)
             worker.second.set(.audienceMembers, 0, 0, to: delivered)
             worker.publish(at: 60_000)
             return worker.report(before: before, at: 60_000).findings.first?.meaning
@@ -189,6 +193,6 @@ struct DiagnosisTests {
         let report = worker.report(before: nil, at: 60_000)
         #expect(report.findings.map(\.alert) == ["CausewayRestarting", ""])
         #expect(report.findings[0].observation == "The thread lane-1 turned 60 s ago.")
-        #expect(report.severity == .broken && !report.live.isPassed)
+        #expect(report.severity == .broken && !report.liveness.isPassed)
     }
 }

@@ -10,7 +10,7 @@ struct ExpositionTests {
         Exposition(
             worker.registry.totals(nowMilliseconds: milliseconds),
             labels: worker.registry.labels,
-            condition: worker.registry.condition.now,
+            condition: worker.registry.condition.current,
             process: .now()
         )
         .text
@@ -28,7 +28,7 @@ struct ExpositionTests {
         worker.publish(
             at: 1_000,
             lanePartitions: [
-                PartitionReading(topic: 0, partition: 3, oldestUnsettledMilliseconds: 1_500, watermark: 9)
+                PartitionReading(topic: 0, partition: 3, oldestUnsettledMilliseconds: 1_500, settledWatermark: 9)
             ],
             kafkaPartitions: [PartitionReading(topic: 0, partition: 3, lag: 12)]
         )
@@ -64,12 +64,12 @@ struct ExpositionTests {
 
     @Test func `The counts of buckets only grow`() {
         var worker = HealthyWorker()
-        for step in 0..<500 { worker.first.observe(.stage, 2, microseconds: Int64(step) * 977) }
+        for step in 0..<500 { worker.first.observe(.latencyPartTime, 2, microseconds: Int64(step) * 977) }
         worker.publish(at: 1)
         let counts = Self.text(of: worker, at: 1).split(separator: "\n")
             .filter { $0.hasPrefix("causeway_stage_seconds_bucket{stage=\"stream\"") }
             .compactMap { $0.split(separator: " ").last.flatMap { Int($0) } }
-        #expect(counts.count == MetricBuckets.stage.count + 1)
+        #expect(counts.count == MetricBuckets.latencyPart.count + 1)
         #expect(counts == counts.sorted() && counts.last == 500)
     }
 

@@ -6,7 +6,7 @@ struct HealthTests {
     @Test func `Threads must make progress`() {
         let registry = Fixture.registry(lanes: 1)
         func isLive(at now: Int64, up: Int64) -> Bool {
-            HealthReport.live(
+            HealthReport.liveness(
                 silences: registry.threads.map { ($0.thread, $0.silenceMilliseconds(nowMilliseconds: now)) },
                 uptimeMilliseconds: up
             )
@@ -21,13 +21,13 @@ struct HealthTests {
         #expect(isLive(at: 44_999, up: 44_999))
         #expect(!isLive(at: 45_000, up: 45_000))
         // A thread that has announced a pause may be silent until the pause's end.
-        registry.kafka.expectQuiet(untilMilliseconds: 60_000)
+        registry.kafka.announceBlocking(untilMilliseconds: 60_000)
         registry.lanes[0].noteTurn(nowMilliseconds: 70_000)
         #expect(isLive(at: 74_999, up: 74_999))
         #expect(!isLive(at: 75_000, up: 75_000))
     }
 
-    static func ready(
+    static func isReady(
         _ membership: WorkerCondition.Membership,
         kafka: Bool = true,
         keys: Bool = true,
@@ -47,7 +47,7 @@ struct HealthTests {
         condition.isKafkaUnreachable = hasReachedKafka && !kafka
         condition.isTopicMissing = isTopicMissing
         return
-            HealthReport.ready(
+            HealthReport.readiness(
                 condition,
                 isEveryKeyRefused: isEveryKeyRefused,
                 uptimeMilliseconds: up
@@ -56,32 +56,32 @@ struct HealthTests {
     }
 
     @Test func `A worker is ready if it has a place in the group`() {
-        #expect(Self.ready(.member, assigned: 3))
-        #expect(Self.ready(.member, assigned: 0))
-        #expect(!Self.ready(.joining))
-        #expect(!Self.ready(.left))
-        #expect(!Self.ready(.joining, isTopicMissing: true))
+        #expect(Self.isReady(.member, assigned: 3))
+        #expect(Self.isReady(.member, assigned: 0))
+        #expect(!Self.isReady(.joining))
+        #expect(!Self.isReady(.left))
+        #expect(!Self.isReady(.joining, isTopicMissing: true))
         // In a cooperative rebalance the remaining partitions are still read while others are assigned again.
-        #expect(Self.ready(.joining, assigned: 3))
-        #expect(!Self.ready(.left, assigned: 3))
-        #expect(!Self.ready(.member, keys: false))
-        #expect(!Self.ready(.member, draining: true, assigned: 3))
+        #expect(Self.isReady(.joining, assigned: 3))
+        #expect(!Self.isReady(.left, assigned: 3))
+        #expect(!Self.isReady(.member, keys: false))
+        #expect(!Self.isReady(.member, draining: true, assigned: 3))
     }
 
     @Test func `An outage of Kafka does not make a worker unready`() {
-        #expect(Self.ready(.joining, kafka: false))
-        #expect(Self.ready(.member, kafka: false, assigned: 3))
+        #expect(Self.isReady(.joining, kafka: false))
+        #expect(Self.isReady(.member, kafka: false, assigned: 3))
         // A worker that has just started has not reached Kafka yet, so it is not ready.
-        #expect(!Self.ready(.joining, kafka: false, up: 1_000))
+        #expect(!Self.isReady(.joining, kafka: false, up: 1_000))
         // A worker that had reached Kafka has lost it, and stays ready.
-        #expect(Self.ready(.joining, kafka: false, up: 1_000, hasReachedKafka: true))
-        #expect(!Self.ready(.joining, up: 1_000, hasReachedKafka: true), "Kafka is there, and the group not joined")
+        #expect(Self.isReady(.joining, kafka: false, up: 1_000, hasReachedKafka: true))
+        #expect(!Self.isReady(.joining, up: 1_000, hasReachedKafka: true), "Kafka is there, and the group not joined")
     }
 
     @Test func `The text gives the reason`() {
         var condition = WorkerCondition()
         condition.isDraining = true
-        let report = HealthReport.ready(
+        let report = HealthReport.readiness(
             condition,
             isEveryKeyRefused: false,
             uptimeMilliseconds: 0
@@ -93,11 +93,11 @@ struct HealthTests {
     }
 
     @Test func `A worker whose only key APNs refuses is not ready`() {
-        #expect(!Self.ready(.member, assigned: 3, isEveryKeyRefused: true))
+        #expect(!Self.isReady(.member, assigned: 3, isEveryKeyRefused: true))
         var condition = WorkerCondition()
         // Pools 0 and 1 belong to one app, pool 2 to another one.
         func isEveryKeyRefused(_ refused: [Int: Bool]) -> Bool {
-            condition.poolsKeyRefused = refused
+            condition.isKeyRefusedByPool = refused
             return condition.isEveryKeyRefused(of: Fixture.labels)
         }
         #expect(!isEveryKeyRefused([:]), "nothing was sent yet")

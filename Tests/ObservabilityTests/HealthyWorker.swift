@@ -47,15 +47,15 @@ struct HealthyWorker: ~Copyable {
     }
 
     /// Returns a report over a minute. `before` has the totals at the minute's start.
-    func report(before: MetricTotals?, at milliseconds: Int64) -> StatusReport {
+    func report(before earlier: MetricTotals?, at milliseconds: Int64) -> StatusReport {
         StatusBuilder(
             labels: registry.labels,
-            window: MetricWindow(now: registry.totals(nowMilliseconds: milliseconds), before: before),
+            window: MetricWindow(current: registry.totals(nowMilliseconds: milliseconds), earlier: earlier),
             process: ProcessReading(),
             processBefore: nil,
-            condition: registry.condition.now,
-            events: registry.events.happened,
-            channelCounts: registry.channels.now,
+            condition: registry.condition.current,
+            events: registry.events.loggedEvents,
+            channelCounts: registry.channels.currentCounts,
             wallMilliseconds: 1_790_000_000_000
         )
         .report(host: "worker-0", uptimeMilliseconds: milliseconds)

@@ -174,13 +174,13 @@ struct KindLogTests {
         #expect(admit(0, at: 100) == nil)
         // The log has no room for another subject, so it replaces the one that was seen longest ago.
         #expect(admit(-1, at: 100) == 0 && admit(0, at: 101) == nil && admit(1, at: 101) == 0)
-        for pool in 0..<2 * LogRepetition.replacedMax {
+        for pool in 0..<2 * LogRepetition.replacedFailuresMax {
             _ = repetition.admit(.apnsUntrusted, ["pool": "\(pool)"], nowMilliseconds: 200)
         }
-        let known = (0..<2 * LogRepetition.replacedMax)
+        let known = (0..<2 * LogRepetition.replacedFailuresMax)
             .count { repetition.forget([.apnsUntrusted], ["pool": "\($0)"]) != nil }
-        // The log remembers `replacedMax` replaced failures, and one of these is an error of Kafka.
-        #expect(known == LogRepetition.replacedMax - 1 + LogRepetition.subjectsMax)
+        // The log remembers `replacedFailuresMax` replaced failures, and one of these is an error of Kafka.
+        #expect(known == LogRepetition.replacedFailuresMax - 1 + LogRepetition.subjectsMax)
 
         var log = KindLog(logger: LogCollector().logger, events: RecentEvents())
         var made = 0
@@ -210,7 +210,7 @@ struct KindLogTests {
             wallMilliseconds: 0,
             ["detail": "\(String(repeating: "x ", count: 9_000))"]
         )
-        #expect(events[.apnsClosed].lastDetail.count == RecentEvents.detailMax)
+        #expect(events[.apnsClosed].lastDetail.count == RecentEvents.detailCharactersMax)
     }
 
     @Test func `The latest event comes first`() {
@@ -219,6 +219,6 @@ struct KindLogTests {
         log.log(.redisReady, nowMilliseconds: 0, wallMilliseconds: 10)
         log.log(.kafkaAway, nowMilliseconds: 0, wallMilliseconds: 30)
         log.log(.redisLost, nowMilliseconds: 0, wallMilliseconds: 20)
-        #expect(events.happened.map(\.kind) == [.kafkaAway, .redisLost, .redisReady])
+        #expect(events.loggedEvents.map(\.kind) == [.kafkaAway, .redisLost, .redisReady])
     }
 }

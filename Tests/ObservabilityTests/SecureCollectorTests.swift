@@ -20,16 +20,16 @@ struct SecureCollectorTests {
         try "# whose it is\nAuthorization: Bearer first-secret\r\nX-Tenant: causeway\n"
             .write(toFile: file, atomically: true, encoding: .utf8)
         let exporter = try scene.exporter(host: "localhost", caFile: scene.caFile, headersFile: file)
-        try await scene.running(exporter) { _ in scene.counters.exported == 1 }
+        try await scene.running(exporter) { _ in scene.counters.exportedCount == 1 }
         try "Authorization: Bearer second-secret".write(toFile: file, atomically: true, encoding: .utf8)
-        try await scene.running(exporter) { _ in scene.counters.exported == 2 }
+        try await scene.running(exporter) { _ in scene.counters.exportedCount == 2 }
         let requests = scene.collector.requests
         try #require(requests.count == 2)
         #expect(requests[0].hasPrefix("POST /v1/traces HTTP/1.1\r\nHost: localhost:\(scene.collector.port)\r\n"))
         let headers = "\r\nAuthorization: Bearer first-secret\r\nX-Tenant: causeway\r\nContent-Length: "
         #expect(requests[0].contains(headers))
         #expect(requests[1].contains("\r\nAuthorization: Bearer second-secret\r\n"))
-        #expect(scene.counters.exported == 2 && scene.counters.dropped == 0)
+        #expect(scene.counters.exportedCount == 2 && scene.counters.droppedCount == 0)
         #expect(scene.log.lines.isEmpty)
     }
 
@@ -49,8 +49,8 @@ struct SecureCollectorTests {
         )
         try await scene.running(exporter) { $0[.certificate] >= 1 }
         #expect(scene.collector.requests.isEmpty)
-        #expect(scene.counters.failures.reduce(0, +) == scene.counters[.certificate])
-        #expect(scene.counters.drops[Int(TraceDrop.stopped.rawValue)] == 1)
+        #expect(scene.counters.failureCounts.reduce(0, +) == scene.counters[.certificate])
+        #expect(scene.counters.dropCounts[Int(TraceDrop.stopped.rawValue)] == 1)
         let refused = try #require(scene.log.lines.first { $0.metadata["kind"] == "traces-refused" })
         #expect("\(refused.metadata["error"] ?? "")".hasPrefix("its certificate: "), "\(refused)")
         #expect(
@@ -89,7 +89,7 @@ struct SecureCollectorTests {
 }
 
 extension TraceCounters {
-    subscript(_ failure: TracePostFailure) -> UInt64 { failures[Int(failure.rawValue)] }
+    subscript(_ failure: TracePostFailure) -> UInt64 { failureCounts[Int(failure.rawValue)] }
 }
 
 /// A collector and an exporter, with their log and counters.
@@ -149,7 +149,7 @@ final class Scene {
         run.cancel()
         await run.value
         await exporter.giveUp()
-        try #require(isMet(counters), "\(counters.failures) \(counters.drops)")
+        try #require(isMet(counters), "\(counters.failureCounts) \(counters.dropCounts)")
     }
 
     func close() {

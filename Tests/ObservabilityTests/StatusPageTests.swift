@@ -28,7 +28,9 @@ struct StatusPageTests {
         for _ in 0..<200 { worker.first.observe(.freshness, 0, microseconds: 162_000) }
         worker.publish(
             at: 60_000,
-            lanePartitions: [PartitionReading(topic: 0, partition: 3, oldestUnsettledMilliseconds: 1_500, watermark: 9)]
+            lanePartitions: [
+                PartitionReading(topic: 0, partition: 3, oldestUnsettledMilliseconds: 1_500, settledWatermark: 9)
+            ]
         )
         return worker.report(before: before, at: 60_000)
     }
@@ -54,7 +56,7 @@ struct StatusPageTests {
         worker.second.set(.redisReady, to: 0)
         worker.publish(at: 60_000)
         let report = worker.report(before: nil, at: 60_000)
-        #expect(report.findings.map(\.seen) == [["redis-lost, 10 s ago: reason=Connection <refused>"]])
+        #expect(report.findings.map(\.logLines) == [["redis-lost, 10 s ago: reason=Connection <refused>"]])
         let card = try #require(StatusPage.html(report).components(separatedBy: "</article>").first)
         #expect(card.contains("<code>redis-lost, 10 s ago: reason=Connection &lt;refused&gt;</code>"))
         #expect(StatusDocument.json(report).contains(#""seen":["redis-lost, 10 s ago: reason=Connection <refused>"]"#))
@@ -71,8 +73,8 @@ struct StatusPageTests {
         worker.first.set(.audienceMembers, 1, 0, to: 120_000)
         worker.second.set(.audienceMembers, 1, 3, to: 6)
         worker.second.set(.audienceRounds, 1, to: 4)
-        worker.second.set(.audienceOldestRound, 1, to: 2_500)
-        worker.second.set(.audienceOldestRange, 1, to: 80_000)
+        worker.second.set(.audienceOldestRoundAge, 1, to: 2_500)
+        worker.second.set(.audienceOldestRangeAge, 1, to: 80_000)
         worker.second.set(.audienceMembersParked, 1, to: 3)
         for _ in 0..<32 { worker.first.observe(.audienceRangeTime, 1, microseconds: 900_000) }
         worker.publish(at: 60_000)
@@ -98,13 +100,13 @@ struct StatusPageTests {
         let status = worker.registry.channels
         status.change(1) { $0.isDeclared = true }
         status.change(2) { counts in
-            (counts.known, counts.listed) = (12, 8_100)
+            (counts.audienceChannels, counts.listedChannels) = (12, 8_100)
             var lastSnapshot = ChannelStatus.Snapshot(atMilliseconds: 1_789_999_970_000)
             lastSnapshot.reconciledAtMilliseconds = 1_789_996_400_000
-            (lastSnapshot.deletionsPlanned, lastSnapshot.nextDeletionMilliseconds) = (3, 1_790_000_005_000)
-            (lastSnapshot.creationsOpen, lastSnapshot.unpublished) = (1, 2)
+            (lastSnapshot.plannedDeletions, lastSnapshot.nextDeletionMilliseconds) = (3, 1_790_000_005_000)
+            (lastSnapshot.openCreations, lastSnapshot.unpublishedChannels) = (1, 2)
             counts.lastSnapshot = lastSnapshot
-            counts.failure = .init(atMilliseconds: 1_789_999_999_000, text: "FeatureNotEnabled: enable <Broadcast>")
+            counts.lastFailure = .init(atMilliseconds: 1_789_999_999_000, text: "FeatureNotEnabled: enable <Broadcast>")
         }
         worker.publish(at: 60_000)
         let report = worker.report(before: nil, at: 60_000)
@@ -184,9 +186,9 @@ struct StatusPageTests {
     }
 
     @Test func `Each client gets the form that it asks for`() throws {
-        func form(query: String = "", accept: String = "") throws -> StatusForm {
+        func form(query: String = "", accept: String = "") throws -> StatusFormat {
             let text = "GET /statusz?\(query) HTTP/1.1\r\nHost: a\r\nAccept: \(accept)\r\n\r\n"
-            return StatusForm(try #require(try HTTPRequestHead.parse(Array(text.utf8))).head)
+            return StatusFormat(try #require(try HTTPRequestHead.parse(Array(text.utf8))).head)
         }
         let browser = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
         #expect(try form() == .text && form(accept: "*/*") == .text && form(accept: "text/plain") == .text)

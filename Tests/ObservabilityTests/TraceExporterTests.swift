@@ -43,14 +43,14 @@ struct TraceExporterTests {
         await exporter.finish()
         #expect(Self.dropped(scene.log) == 703)
         #expect(scene.log.lines.first?.metadata["kind"] == "traces-refused")
-        #expect(scene.counters.failures[Int(TracePostFailure.unconnected.rawValue)] == 1)
+        #expect(scene.counters.failureCounts[Int(TracePostFailure.unconnected.rawValue)] == 1)
         // After a second signal to stop, the exporter waits for no answer.
         scene.rings[1].push(Fixture.trace)
         await exporter.giveUp()
         #expect(Self.dropped(scene.log) == 704)
         await exporter.giveUp()
         #expect(Self.dropped(scene.log) == 704)
-        #expect(scene.counters.drops[Int(TraceDrop.stopped.rawValue)] == 704 && scene.counters.dropped == 704)
+        #expect(scene.counters.dropCounts[Int(TraceDrop.stopped.rawValue)] == 704 && scene.counters.droppedCount == 704)
     }
 
     /// The collector never answers. After a second signal to stop, the exporter does not wait for it.
@@ -68,9 +68,9 @@ struct TraceExporterTests {
         scene.rings[0].push(Fixture.trace)
         await exporter.finish()
         // If the exporter had waited, the failure would count as late.
-        #expect(scene.counters.failures[Int(TracePostFailure.late.rawValue)] == 0)
-        #expect(scene.counters.drops[Int(TraceDrop.stopped.rawValue)] == 2)
-        #expect(scene.counters.failures[Int(TracePostFailure.hurried.rawValue)] >= 1)
+        #expect(scene.counters.failureCounts[Int(TracePostFailure.late.rawValue)] == 0)
+        #expect(scene.counters.dropCounts[Int(TraceDrop.stopped.rawValue)] == 2)
+        #expect(scene.counters.failureCounts[Int(TracePostFailure.hurried.rawValue)] >= 1)
         #expect(!scene.log.lines.contains { $0.metadata["kind"] == "traces-refused" }, "nobody refused anything")
     }
 
@@ -88,9 +88,9 @@ struct TraceExporterTests {
         let scene = try Scene(answers: Array(repeating: answer, count: TraceExporter.attemptsMax))
         defer { scene.close() }
         try await scene.running(try scene.exporter()) { $0[reason] >= 1 }
-        #expect(scene.counters.failures.enumerated().filter { $1 > 0 }.map(\.offset) == [Int(reason.rawValue)])
-        #expect(scene.counters.drops.enumerated().filter { $1 > 0 }.map(\.offset) == [Int(drop.rawValue)])
-        #expect(scene.counters.exported == 0)
+        #expect(scene.counters.failureCounts.enumerated().filter { $1 > 0 }.map(\.offset) == [Int(reason.rawValue)])
+        #expect(scene.counters.dropCounts.enumerated().filter { $1 > 0 }.map(\.offset) == [Int(drop.rawValue)])
+        #expect(scene.counters.exportedCount == 0)
     }
 
     @Test func `A missing headers file is reported`() async throws {
@@ -111,9 +111,9 @@ struct TraceExporterTests {
         let counters = worker.registry.traces
         let ring = TraceRing(counters)
         for _ in 0...TraceRing.capacity { ring.push(Fixture.trace) }
-        counters.noteExported(7)
-        counters.noteDropped(2, .undelivered)
-        counters.note(.certificate)
+        counters.countExported(7)
+        counters.countDropped(2, .undelivered)
+        counters.countFailure(.certificate)
         worker.publish(at: 60_000)
         let findings = worker.report(before: before, at: 60_000).findings
         #expect(
@@ -126,7 +126,7 @@ struct TraceExporterTests {
         let text = Exposition(
             later,
             labels: worker.registry.labels,
-            condition: worker.registry.condition.now,
+            condition: worker.registry.condition.current,
             process: ProcessReading()
         )
         .text
@@ -146,9 +146,9 @@ struct TraceExporterTests {
         let scene = try Scene(answers: [])
         defer { scene.close() }
         let (exporter, rings) = (try scene.exporter(), scene.rings)
-        for _ in 0..<TraceExporter.tracesPerRequest * 3 { rings[0].push(Fixture.trace) }
+        for _ in 0..<TraceExporter.tracesPerRequestMax * 3 { rings[0].push(Fixture.trace) }
         rings[1].push(Fixture.trace)
-        #expect(await exporter.nextBatch()?.traces.count == TraceExporter.tracesPerRequest)
+        #expect(await exporter.nextBatch()?.traces.count == TraceExporter.tracesPerRequestMax)
         #expect(rings[1].pop() != nil, "the first batch was the first ring's")
         rings[1].push(Fixture.trace)
         _ = await exporter.nextBatch()

@@ -17,15 +17,15 @@ enum ChannelEventReporter {
         switch event {
         case .created(let entry):
             log(.channelCreated, fields(entry))
-            changeCounts(entry.app, entry.environment) { $0.created += 1 }
+            changeCounts(entry.app, entry.environment) { $0.creations += 1 }
         case .deleted(let entry):
             log(.channelDeleted, fields(entry))
-            changeCounts(entry.app, entry.environment) { $0.deleted += 1 }
+            changeCounts(entry.app, entry.environment) { $0.deletions += 1 }
         case .lost(let entry):
             log(.channelLost, fields(entry))
         case .orphanDeleted(let channel, let app, let environment):
             log(.channelOrphanDeleted, ["channel": "\(channel)", "app": "\(app)", "environment": "\(environment)"])
-            changeCounts(app, environment) { $0.orphans += 1 }
+            changeCounts(app, environment) { $0.orphanDeletions += 1 }
         case .unknownChannels(let channels, let app, let environment):
             log(.channelsUnknown, ["channels": "\(channels)", "app": "\(app)", "environment": "\(environment)"])
         case .refused(let audience, let app, let environment, let text):
@@ -34,22 +34,22 @@ enum ChannelEventReporter {
                 ["audience": "\(audience)", "app": "\(app)", "environment": "\(environment)", "error": "\(text)"]
             )
             changeCounts(app, environment) {
-                $0.refused += 1
-                $0.failure = failure("audience \(audience): \(text)")
+                $0.creationFailures += 1
+                $0.lastFailure = failure("audience \(audience): \(text)")
             }
         case .registerRead(let app, let environment, let content):
             changeCounts(app, environment) {
-                $0.known = Int64(content.entries.count)
+                $0.audienceChannels = Int64(content.entries.count)
                 $0.lastSnapshot = ChannelStatus.Snapshot(content, atMilliseconds: wallMilliseconds())
             }
         case .listed(let app, let environment, let channels):
-            changeCounts(app, environment) { $0.listed = Int64(channels) }
+            changeCounts(app, environment) { $0.listedChannels = Int64(channels) }
         case .failed(let text, let app, let environment):
             log(.channelTrouble, ["error": "\(text)"])
             if let app, let environment {
-                changeCounts(app, environment) { $0.failure = failure(text) }
+                changeCounts(app, environment) { $0.lastFailure = failure(text) }
             } else {
-                status.changeDeclared { $0.failure = failure(text) }
+                status.changeDeclared { $0.lastFailure = failure(text) }
             }
         }
     }
@@ -71,9 +71,9 @@ extension ChannelStatus.Snapshot {
         self.init(atMilliseconds: atMilliseconds)
         reconciledAtMilliseconds = content.reconciledAtMilliseconds
         let endingEntries = content.entries.filter { $0.state == .deleting || $0.deleteAfter != nil }
-        deletionsPlanned = endingEntries.count
+        plannedDeletions = endingEntries.count
         nextDeletionMilliseconds = endingEntries.map { $0.deleteAfter ?? atMilliseconds }.min()
-        creationsOpen = content.intents.count
-        unpublished = content.entries.count { $0.state == .active && $0.isPublished != true }
+        openCreations = content.intents.count
+        unpublishedChannels = content.entries.count { $0.state == .active && $0.isPublished != true }
     }
 }

@@ -46,7 +46,7 @@ extension Intake {
     func close() {
         takeLaneReports()
         publishMetrics()
-        metrics.published.expectQuiet(untilMilliseconds: .max)
+        metrics.published.announceBlocking(untilMilliseconds: .max)
         phase = .closed
         assignments.removeAll()
         noteMembership(.left)

@@ -109,7 +109,7 @@ extension Intake {
 
     /// Announces that the thread may block for this long, so that `/livez` does not report it as stuck.
     func announceBlocking(milliseconds: Int64) {
-        metrics.published.expectQuiet(untilMilliseconds: loop.nowMilliseconds + milliseconds)
+        metrics.published.announceBlocking(untilMilliseconds: loop.nowMilliseconds + milliseconds)
     }
 
     func publishMetricsIfDue() {
@@ -129,7 +129,7 @@ extension Intake {
             to: Int64(unfetchedPartitions.partitionsWithOffsetGone.union(partitionsWithoutPosition.errors.keys).count)
         )
         metrics.set(.partitionsRereading, to: Int64(rereadingCount))
-        metrics.noteBusy(
+        metrics.setBusy(
             microseconds: loop.busyMicroseconds,
             nowMilliseconds: loop.nowMilliseconds,
             ratio: .kafkaThreadBusyRatio,

@@ -8,10 +8,10 @@ extension CarriedTrace {
     init?(_ headers: MessageHeaders) {
         guard let text = headers.lastValue(named: "traceparent"), let context = TraceContext(text) else { return nil }
         self.init(context: context)
-        guard let state = headers.lastValue(named: "tracestate"), state.count <= Self.stateBytesMax,
+        guard let state = headers.lastValue(named: "tracestate"), state.count <= Self.traceStateBytesMax,
             state.allSatisfy({ (0x20...0x7E).contains($0) || $0 == 0x09 })
         else { return }
-        self.state = state
+        self.traceState = state
     }
 
     /// Adds the trace to the headers of a record that will be produced.
@@ -20,6 +20,6 @@ extension CarriedTrace {
             context.write(to: text)
             headers.append("traceparent", UnsafeRawBufferPointer(text))
         }
-        if !state.isEmpty { headers.append("tracestate", state) }
+        if !traceState.isEmpty { headers.append("tracestate", traceState) }
     }
 }

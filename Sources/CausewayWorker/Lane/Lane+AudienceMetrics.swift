@@ -36,8 +36,8 @@ extension Lane {
         for (application, gauges) in roundGauges.enumerated() {
             metrics.set(.audienceRounds, application, to: Int64(gauges.rounds))
             metrics.set(.audienceMembersParked, application, to: Int64(gauges.membersParked))
-            metrics.set(.audienceOldestRound, application, to: age(gauges.oldestRoundMilliseconds))
-            metrics.set(.audienceOldestRange, application, to: age(gauges.oldestVersionMilliseconds))
+            metrics.set(.audienceOldestRoundAge, application, to: age(gauges.oldestRoundMilliseconds))
+            metrics.set(.audienceOldestRangeAge, application, to: age(gauges.oldestVersionMilliseconds))
             let members = audiences.memberOutcomeCounts(of: application)
             for outcome in members.indices {
                 metrics.set(.audienceMembers, application, outcome, to: Int64(clamping: members[outcome]))

@@ -23,7 +23,7 @@ extension Lane {
             if view.outcome == .accepted { observeTimes(of: view, application: application) }
         case .invalidation: metrics.add(.invalidations, application)
         case .deadLetter: metrics.add(.deadLetters, application)
-        case .deferral: metrics.add(.deferred, application)
+        case .deferral: metrics.add(.commandsDeferred, application)
         case .trace: preconditionFailure("a trace is not written to Kafka")
         }
     }
@@ -41,7 +41,7 @@ extension Lane {
     }
 
     private func observe(_ part: LatencyPart, from start: Int64, to end: Int64) {
-        metrics.observe(.stage, Int(part.rawValue), microseconds: Self.microseconds(end - start))
+        metrics.observe(.latencyPartTime, Int(part.rawValue), microseconds: Self.microseconds(end - start))
     }
 
     /// Converts a duration to microseconds, limited to one year. A producer chooses a record's timestamp, so
@@ -94,7 +94,7 @@ extension Lane {
         metrics.set(.redisReady, to: store.isReady ? 1 : 0)
         metrics.set(.redisServersUnavailable, to: Int64(store.unavailableServers))
         metrics.set(.readAheadActive, to: delivery.isReadingAhead ? 1 : 0)
-        metrics.noteBusy(
+        metrics.setBusy(
             microseconds: loop.busyMicroseconds,
             nowMilliseconds: loop.nowMilliseconds,
             ratio: .laneBusyRatio,
@@ -170,10 +170,10 @@ extension Lane {
     private func setApplicationMetrics() {
         for application in setup.applications.indices {
             let counters = delivery.counters(of: application)
-            metrics.set(.coalesced, application, to: Int64(clamping: counters.coalesced))
-            metrics.set(.trimmedBodies, application, to: Int64(clamping: counters.trimmedBodies))
+            metrics.set(.commandsCoalesced, application, to: Int64(clamping: counters.coalesced))
+            metrics.set(.bodiesTrimmed, application, to: Int64(clamping: counters.trimmedBodies))
             metrics.set(.startBudgetWaits, application, to: Int64(clamping: counters.startBudgetWaits))
-            metrics.set(.undecodable, application, to: Int64(clamping: counters.undecodable))
+            metrics.set(.commandsUndecodable, application, to: Int64(clamping: counters.undecodable))
             countSupersededWithoutResult(counters, of: application)
             var retries: UInt64 = 0
             var budget = 1.0
@@ -221,7 +221,7 @@ extension Lane {
                     topic: entry.topic,
                     partition: entry.partition,
                     oldestUnsettledMilliseconds: oldest.map { max(0, loop.nowMilliseconds - $0) } ?? 0,
-                    watermark: committableOffset(of: entry) ?? -1
+                    settledWatermark: committableOffset(of: entry) ?? -1
                 )
             )
         }

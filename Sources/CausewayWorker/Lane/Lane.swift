@@ -345,6 +345,6 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, ThreadLog {
         audienceStore.close()
         publishMetrics()
         // The lane makes no more turns. Without this call `/livez` would report it as stuck.
-        metrics.published.expectQuiet(untilMilliseconds: .max)
+        metrics.published.announceBlocking(untilMilliseconds: .max)
     }
 }

@@ -79,7 +79,7 @@ private final class LanePoolResponses: PushHandler {
     private func setKeyRefused(_ isRefused: Bool) {
         guard isKeyRefused != isRefused else { return }
         isKeyRefused = isRefused
-        lane.setup.registry.condition.change { [number] in $0.poolsKeyRefused[number] = isRefused }
+        lane.setup.registry.condition.change { [number] in $0.isKeyRefusedByPool[number] = isRefused }
     }
 
     func poolHasRoom(_ pool: Pool) {

@@ -94,7 +94,7 @@ actor LifetimeKeeper {
             }
         }
         guard let failure else {
-            status.note(waiting: waitingActivities)
+            status.setWaitingActivities(waitingActivities)
             if isFailing { log(.lifetimesBack) }
             isFailing = false
             return
@@ -143,7 +143,7 @@ actor LifetimeKeeper {
         if !commands.isEmpty {
             try topic.produce(commands)
             let restarts = commands.count(where: \.isRestart)
-            status.note(ended: commands.count - restarts, restarted: restarts)
+            status.addCommands(ends: commands.count - restarts, restarts: restarts)
         }
         for (claim, obstacle) in obstacles { try forget(claim, obstacle, in: number) }
         return claimPage.namesInTimetable - obstacles.count

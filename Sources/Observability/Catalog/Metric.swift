@@ -7,10 +7,10 @@ public enum Metric: UInt8, CaseIterable, Sendable {
     case outcomes
     case deadLetters
     case invalidations
-    case deferred
-    case coalesced
-    case undecodable
-    case trimmedBodies
+    case commandsDeferred
+    case commandsCoalesced
+    case commandsUndecodable
+    case bodiesTrimmed
 
     // Pushes. Draws from a budget and demotions to priority 5 count with the first attempt of a push, because
     // Redis draws once for each version.
@@ -18,7 +18,7 @@ public enum Metric: UInt8, CaseIterable, Sendable {
     case pushRetries
     case retryBudget
     case freshness
-    case stage
+    case latencyPartTime
     case budgetSpent
     case budgetDemotions
     case startBudgetWaits
@@ -30,8 +30,8 @@ public enum Metric: UInt8, CaseIterable, Sendable {
     case audienceRangeTime
     case audienceCommandTime
     case audienceRounds
-    case audienceOldestRound
-    case audienceOldestRange
+    case audienceOldestRoundAge
+    case audienceOldestRangeAge
     case audienceMembersParked
     case audiencePagesRead
     case audiencePagesDamaged
@@ -73,8 +73,8 @@ public enum Metric: UInt8, CaseIterable, Sendable {
     case partitionsRereading
     case readAheadActive
     case consumerLag
-    case oldestUnsettled
-    case watermark
+    case oldestUnsettledAge
+    case settledWatermark
 
     // The worker itself.
     case laneBusyRatio
@@ -82,7 +82,7 @@ public enum Metric: UInt8, CaseIterable, Sendable {
     case kafkaThreadBusyRatio
     case kafkaThreadBusySeconds
     case turnAge
-    case draining
+    case workerDraining
     case logLinesSuppressed
     case channels
     case channelsListed
@@ -152,7 +152,7 @@ public struct MetricDefinition: Sendable {
         /// The lowest of the lanes' values; for a flag: whether it is set in all lanes.
         case lowest
         /// Every lane has its own series.
-        case each
+        case perLane
     }
 
     /// The unit of a metric. `divisor` stored units make one unit: times are stored in whole microseconds or
@@ -201,14 +201,14 @@ public enum MetricDimension: UInt8, CaseIterable, Sendable {
     /// An app in an environment.
     case pool
     /// A status of APNs, with a reason that Apple documents for it.
-    case answer
+    case response
     case goAwayReason
-    case stage
+    case latencyPart
     case environment
     case connectionState
     case signer
     case policy
-    case wait
+    case recordWait
     case redisError
     case redisLoss
     case kafkaError
@@ -229,14 +229,14 @@ public enum MetricDimension: UInt8, CaseIterable, Sendable {
         case .outcome, .roundOutcome, .memberOutcome: ["outcome"]
         case .membershipChange: ["change"]
         case .pool: ["app", "environment"]
-        case .answer: ["status", "reason"]
+        case .response: ["status", "reason"]
         case .goAwayReason, .traceDrop, .tracePostFailure: ["reason"]
-        case .stage: ["stage"]
+        case .latencyPart: ["stage"]
         case .environment: ["environment"]
         case .connectionState: ["state"]
         case .signer: ["team", "key_id"]
         case .policy: ["policy"]
-        case .wait: ["for"]
+        case .recordWait: ["for"]
         case .redisError, .kafkaError: ["code"]
         case .redisLoss: ["cause"]
         case .logKind: ["kind"]

@@ -119,7 +119,7 @@ extension MetricCatalog {
             "0 between commands. A range stays as long as pushes to its last members are retried."
         ),
         .gauge(
-            .audienceOldestRound,
+            .audienceOldestRoundAge,
             "causeway_audience_oldest_round_seconds",
             .secondsInMilliseconds,
             [.configuredApp],
@@ -130,7 +130,7 @@ extension MetricCatalog {
                 + "rounds do not advance, or commands come faster than rounds run. Members whose pushes are retried do not count."
         ),
         .gauge(
-            .audienceOldestRange,
+            .audienceOldestRangeAge,
             "causeway_audience_oldest_range_seconds",
             .secondsInMilliseconds,
             [.configuredApp],

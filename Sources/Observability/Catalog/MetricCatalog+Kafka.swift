@@ -74,20 +74,20 @@ extension MetricCatalog {
             "If it grows in all partitions, add workers. If it grows in one, there is a hot activity, or the partition is stuck."
         ),
         .gauge(
-            .oldestUnsettled,
+            .oldestUnsettledAge,
             "causeway_oldest_unsettled_seconds",
             .secondsInMilliseconds,
             [.partition],
-            .lanes(.each),
+            .lanes(.perLane),
             "Age of the oldest received and unsettled record in the partition; 0 if there is none.",
             "Records behind it cannot be committed. Seconds are normal; a held start may make it minutes."
         ),
         .gauge(
-            .watermark,
+            .settledWatermark,
             "causeway_watermark_offset",
             .count("offset"),
             [.partition],
-            .lanes(.each),
+            .lanes(.perLane),
             "The offset below which all records are settled: a restart resumes there.",
             "If it does not move while records arrive, its first record is stuck; see causeway_oldest_unsettled_seconds."
         ),

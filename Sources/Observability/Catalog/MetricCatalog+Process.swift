@@ -5,7 +5,7 @@ extension MetricCatalog {
             "causeway_lane_busy_ratio",
             .ratioInMillionths,
             [.lane],
-            .lanes(.each),
+            .lanes(.perLane),
             "Share of wall time that the lane worked, over about ten seconds.",
             "Scale by this number: if it is above 0.8 for minutes, add workers or lanes; if it is below 0.2 on all lanes, use fewer."
         ),
@@ -14,7 +14,7 @@ extension MetricCatalog {
             "causeway_lane_busy_seconds_total",
             .secondsInMicroseconds,
             [.lane],
-            .lanes(.each),
+            .lanes(.perLane),
             "Wall time that the lane worked.",
             "Its rate is the busy share over any time range."
         ),
@@ -46,7 +46,7 @@ extension MetricCatalog {
             "Normally under a second. Above 15 s /livez fails: the thread is stuck, and Kubernetes restarts the worker."
         ),
         .gauge(
-            .draining,
+            .workerDraining,
             "causeway_draining",
             .flag,
             [],

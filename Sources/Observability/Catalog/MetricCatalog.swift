@@ -52,7 +52,7 @@ package enum MetricCatalog {
             "A few are normal: people end activities and delete apps. A sudden rise means a wrong environment or key."
         ),
         .counter(
-            .deferred,
+            .commandsDeferred,
             "causeway_deferred_total",
             "records",
             [.configuredApp],
@@ -61,7 +61,7 @@ package enum MetricCatalog {
                 + "activities on a device than phones accept. The records' `cause` headers say which. Deferred commands block no others."
         ),
         .counter(
-            .coalesced,
+            .commandsCoalesced,
             "causeway_coalesced_total",
             "commands",
             [.configuredApp],
@@ -69,7 +69,7 @@ package enum MetricCatalog {
             "Divided by the received commands, this is the coalescing ratio: the share of work that was saved."
         ),
         .counter(
-            .undecodable,
+            .commandsUndecodable,
             "causeway_undecodable_total",
             "commands",
             [.configuredApp],
@@ -77,7 +77,7 @@ package enum MetricCatalog {
             "Growth means that a producer writes states that the app's types cannot decode. The dead letters name the path, the value and the type; with warn, the log does."
         ),
         .counter(
-            .trimmedBodies,
+            .bodiesTrimmed,
             "causeway_bodies_trimmed_total",
             "commands",
             [.configuredApp],
@@ -91,7 +91,7 @@ package enum MetricCatalog {
             .pushes,
             "causeway_pushes_total",
             "pushes",
-            [.pool, .answer],
+            [.pool, .response],
             omitsZeros: true,
             "Push attempts by APNs' answer. reason: Apple's reason; \"none\" for a 200 and \"other\" for unknown ones. status \"none\": no answer.",
             "4xx except 410 and 429 are refusals, for which no retry helps: 403 concerns the key or the topic, 400 the payload "
@@ -123,10 +123,10 @@ package enum MetricCatalog {
             "The delay that a user notices. Up to one spacing is intended, because only the newest state is sent. A longer delay means that pushes wait: causeway_stage_seconds shows where."
         ),
         .histogram(
-            .stage,
+            .latencyPartTime,
             "causeway_stage_seconds",
-            MetricBuckets.stage,
-            [.stage],
+            MetricBuckets.latencyPart,
+            [.latencyPart],
             "Where the time of an accepted command was spent: queue (Kafka), admit (merging, pace, Redis), "
                 + "stream (waiting for a connection), apns, settle (until the result is acknowledged).",
             "Shows which part is slow. queue: too few workers, or a pause. admit: pace or Redis. "
@@ -174,7 +174,7 @@ package enum MetricCatalog {
             .recordsWaiting,
             "causeway_records_waiting",
             .count("records"),
-            [.wait],
+            [.recordWait],
             .lanes(.sum),
             "Records in progress by what they wait for: redis, pace (spacing, budget, back-off), stream (room "
                 + "on a connection to APNs), apns (an answer), result (Kafka's acknowledgement).",

@@ -5,21 +5,21 @@ import Synchronization
 package final class ChannelStatus: Sendable {
     package struct Counts: Sendable, Equatable {
         /// The number of channels that belong to audiences.
-        package var known: Int64 = 0
+        package var audienceChannels: Int64 = 0
         /// The number of channels in APNs' last list, including those of other programs; 0 before the first
         /// list.
-        package var listed: Int64 = 0
-        package var created: Int64 = 0
-        package var deleted: Int64 = 0
+        package var listedChannels: Int64 = 0
+        package var creations: Int64 = 0
+        package var deletions: Int64 = 0
         /// The number of deleted channels that belonged to no audience.
-        package var orphans: Int64 = 0
+        package var orphanDeletions: Int64 = 0
         /// Failed attempts to create a channel.
-        package var refused: Int64 = 0
+        package var creationFailures: Int64 = 0
         /// Whether the configuration gives a channel to some audiences of the app in this environment.
         package var isDeclared = false
         /// The register's state when this worker last read it; nil before the first time.
         package var lastSnapshot: Snapshot?
-        package var failure: Failure?
+        package var lastFailure: Failure?
 
         package init() {}
     }
@@ -31,12 +31,12 @@ package final class ChannelStatus: Sendable {
         package var reconciledAtMilliseconds: Int64?
         /// The number of planned deletions of ended audiences' channels. `nextDeletionMilliseconds` is the
         /// time of the first.
-        package var deletionsPlanned = 0
+        package var plannedDeletions = 0
         package var nextDeletionMilliseconds: Int64?
         /// The number of creations that have begun and whose end is not known yet.
-        package var creationsOpen = 0
+        package var openCreations = 0
         /// The number of channels that are not on the channels topic yet.
-        package var unpublished = 0
+        package var unpublishedChannels = 0
 
         package init(atMilliseconds: Int64) { self.atMilliseconds = atMilliseconds }
     }
@@ -69,5 +69,5 @@ package final class ChannelStatus: Sendable {
         }
     }
 
-    package var now: [Counts] { counts.withLock { $0 } }
+    package var currentCounts: [Counts] { counts.withLock { $0 } }
 }

@@ -28,7 +28,7 @@ package struct WorkerCondition: Sendable, Equatable {
     package var appsWithRejectedKey: Set<Int> = []
     /// For each pool, by index: whether APNs' last answer about the provider token refused it (403). Pools
     /// without such an answer are missing.
-    package var poolsKeyRefused: [Int: Bool] = [:]
+    package var isKeyRefusedByPool: [Int: Bool] = [:]
     /// Whether any broker was reached. Before that, the worker does not report Kafka as down.
     package var hasReachedKafka = false
     /// Whether all brokers are unreachable, after one was reached before.
@@ -45,7 +45,7 @@ extension WorkerCondition {
     func isEveryKeyRefused(of labels: LabelSpace) -> Bool {
         labels.apps.allSatisfy { app in
             let verdicts = labels.pools.indices.filter { labels.pools[$0].app == app }
-                .compactMap { poolsKeyRefused[$0] }
+                .compactMap { isKeyRefusedByPool[$0] }
             return !verdicts.isEmpty && verdicts.allSatisfy { $0 }
         }
     }
@@ -57,7 +57,7 @@ package final class SharedCondition: Sendable {
 
     package init() {}
 
-    package var now: WorkerCondition { condition.withLock { $0 } }
+    package var current: WorkerCondition { condition.withLock { $0 } }
 
     package func change(_ body: (inout WorkerCondition) -> Void) {
         condition.withLock { body(&$0) }

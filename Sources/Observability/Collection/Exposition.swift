@@ -11,7 +11,7 @@ package struct Exposition {
     init(_ totals: MetricTotals, labels: LabelSpace, condition: WorkerCondition, process: ProcessReading) {
         text.reserveCapacity(64 * 1_024)
         for definition in MetricCatalog.definitions {
-            begin(definition)
+            appendHelpAndType(definition)
             if totals.layout[definition.metric].base >= 0 {
                 appendCells(definition, totals: totals, labels: labels)
             } else {
@@ -20,13 +20,13 @@ package struct Exposition {
         }
     }
 
-    private mutating func begin(_ definition: MetricDefinition) {
+    private mutating func appendHelpAndType(_ definition: MetricDefinition) {
         text += "# HELP \(definition.name) \(Self.escapedHelp(definition.help))\n"
         text += "# TYPE \(definition.name) \(definition.kind.name)\n"
     }
 
     private mutating func appendCells(_ definition: MetricDefinition, totals: MetricTotals, labels: LabelSpace) {
-        if definition.source == .lanes(.each) {
+        if definition.source == .lanes(.perLane) {
             for lane in totals.lanes.indices {
                 appendSample(definition, values: ["\(lane)"], totals.lane(lane, definition.metric))
             }
@@ -59,8 +59,8 @@ package struct Exposition {
     ) {
         switch definition.metric {
         case .consumerLag: appendPartitions(definition, totals, labels) { $0.lag }
-        case .oldestUnsettled: appendPartitions(definition, totals, labels) { $0.oldestUnsettledMilliseconds }
-        case .watermark: appendPartitions(definition, totals, labels) { $0.watermark }
+        case .oldestUnsettledAge: appendPartitions(definition, totals, labels) { $0.oldestUnsettledMilliseconds }
+        case .settledWatermark: appendPartitions(definition, totals, labels) { $0.settledWatermark }
         case .turnAge:
             for silence in totals.silences {
                 guard let milliseconds = silence.milliseconds else { continue }
@@ -70,7 +70,7 @@ package struct Exposition {
             for (app, name) in labels.apps.enumerated() {
                 appendSample(definition, values: [name], condition.appsWithRejectedKey.contains(app) ? 1 : 0)
             }
-        case .draining: appendSample(definition, values: [], condition.isDraining ? 1 : 0)
+        case .workerDraining: appendSample(definition, values: [], condition.isDraining ? 1 : 0)
         case .buildInfo: appendSample(definition, values: labels.values(of: .build)[0], 1)
         default:
             // Leave out values that the system does not provide.

@@ -99,14 +99,14 @@ package struct LabelSpace: Sendable {
         case .memberOutcome: MemberOutcome.allCases.map { ["\($0.name)"] }
         case .membershipChange: MembershipChangeKind.allCases.map { ["\($0.name)"] }
         case .pool: pools.map { [$0.app, $0.environment] }
-        case .answer: responses.labels
+        case .response: responses.labels
         case .goAwayReason: responses.reasonLabels
-        case .stage: LatencyPart.allCases.map { [$0.name] }
+        case .latencyPart: LatencyPart.allCases.map { [$0.name] }
         case .environment: environments.map { [$0] }
         case .connectionState: ConnectionState.allCases.map { [$0.name] }
         case .signer: signers.map { [$0.team, $0.keyIdentifier] }
         case .policy: policies.map { [$0] }
-        case .wait: RecordWait.allCases.map { [$0.name] }
+        case .recordWait: RecordWait.allCases.map { [$0.name] }
         case .redisError: redisErrors.map { [$0] }
         case .redisLoss: RedisLoss.allCases.map { [$0.name] }
         case .kafkaError: kafkaErrors.map { [$0] }

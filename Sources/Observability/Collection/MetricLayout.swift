@@ -15,12 +15,12 @@ struct MetricLayout: Sendable {
         var firstCount: Int32 = 1
         var secondCount: Int32 = 1
         /// The number of cells of one series.
-        var width: Int32 = 1
+        var cellsPerSeries: Int32 = 1
 
         var seriesCount: Int { Int(firstCount) * Int(secondCount) }
 
         func cell(_ first: Int, _ second: Int) -> Int {
-            Int(base) + (first * Int(secondCount) + second) * Int(width)
+            Int(base) + (first * Int(secondCount) + second) * Int(cellsPerSeries)
         }
     }
 
@@ -42,9 +42,9 @@ struct MetricLayout: Sendable {
                         bounds.count <= 16 && bounds == bounds.sorted(),
                         "a histogram's bounds are few and ascend"
                     )
-                    range.width = Int32(bounds.count + 2)
+                    range.cellsPerSeries = Int32(bounds.count + 2)
                 }
-                cellCount += range.seriesCount * Int(range.width)
+                cellCount += range.seriesCount * Int(range.cellsPerSeries)
                 precondition(cellCount <= Self.cellsMax, "too many apps for the metrics")
             }
             cellRanges.append(range)

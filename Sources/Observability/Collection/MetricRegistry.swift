@@ -30,9 +30,9 @@ package final class MetricRegistry: Sendable {
         let kafkaReading = kafka.read()
         var cells = kafkaReading.cells
         for metric in Metric.allCases where metric.hasCells {
-            let place = layout[metric]
-            guard place.base >= 0, case .lanes(let combination) = metric.definition.source else { continue }
-            for cell in place.cell(0, 0)..<place.cell(0, 0) + place.seriesCount * Int(place.width) {
+            let range = layout[metric]
+            guard range.base >= 0, case .lanes(let combination) = metric.definition.source else { continue }
+            for cell in range.cell(0, 0)..<range.cell(0, 0) + range.seriesCount * Int(range.cellsPerSeries) {
                 let values = laneReadings.lazy.map { $0.cells[cell] }
                 switch combination {
                 // The Kafka thread contributes only to sums. The highest and the lowest value are those of
@@ -40,18 +40,18 @@ package final class MetricRegistry: Sendable {
                 case .sum: cells[cell] = values.reduce(cells[cell], &+)
                 case .highest: cells[cell] = values.max() ?? 0
                 case .lowest: cells[cell] = values.min() ?? 0
-                case .each: cells[cell] = 0
+                case .perLane: cells[cell] = 0
                 }
             }
         }
-        for (kind, count) in events.suppressedUncounted.enumerated() {
+        for (kind, count) in events.suppressedWithoutMetrics.enumerated() {
             cells[layout[.logLinesSuppressed].cell(kind, 0)] &+= Int64(clamping: count)
         }
         addTraces(to: &cells)
         addChannels(to: &cells)
-        cells[layout[.lifetimesWaiting].cell(0, 0)] = Int64(lifetimes.waiting)
-        cells[layout[.lifetimesEnded].cell(0, 0)] = Int64(lifetimes.ended)
-        cells[layout[.lifetimesRestarted].cell(0, 0)] = Int64(lifetimes.restarted)
+        cells[layout[.lifetimesWaiting].cell(0, 0)] = Int64(lifetimes.waitingActivities)
+        cells[layout[.lifetimesEnded].cell(0, 0)] = Int64(lifetimes.endCommands)
+        cells[layout[.lifetimesRestarted].cell(0, 0)] = Int64(lifetimes.restartCommands)
         return MetricTotals(
             layout: layout,
             cells: cells,
@@ -63,22 +63,22 @@ package final class MetricRegistry: Sendable {
     }
 
     private func addChannels(to cells: inout [Int64]) {
-        for (pool, counts) in channels.now.enumerated() {
-            cells[layout[.channels].cell(pool, 0)] = counts.known
-            cells[layout[.channelsListed].cell(pool, 0)] = counts.listed
-            cells[layout[.channelsCreated].cell(pool, 0)] = counts.created
-            cells[layout[.channelsDeleted].cell(pool, 0)] = counts.deleted
-            cells[layout[.channelOrphans].cell(pool, 0)] = counts.orphans
-            cells[layout[.channelRefusals].cell(pool, 0)] = counts.refused
+        for (pool, counts) in channels.currentCounts.enumerated() {
+            cells[layout[.channels].cell(pool, 0)] = counts.audienceChannels
+            cells[layout[.channelsListed].cell(pool, 0)] = counts.listedChannels
+            cells[layout[.channelsCreated].cell(pool, 0)] = counts.creations
+            cells[layout[.channelsDeleted].cell(pool, 0)] = counts.deletions
+            cells[layout[.channelOrphans].cell(pool, 0)] = counts.orphanDeletions
+            cells[layout[.channelRefusals].cell(pool, 0)] = counts.creationFailures
         }
     }
 
     private func addTraces(to cells: inout [Int64]) {
-        cells[layout[.tracesExported].cell(0, 0)] = Int64(clamping: traces.exported)
-        for (reason, count) in traces.drops.enumerated() {
+        cells[layout[.tracesExported].cell(0, 0)] = Int64(clamping: traces.exportedCount)
+        for (reason, count) in traces.dropCounts.enumerated() {
             cells[layout[.tracesDropped].cell(reason, 0)] = Int64(clamping: count)
         }
-        for (reason, count) in traces.failures.enumerated() {
+        for (reason, count) in traces.failureCounts.enumerated() {
             cells[layout[.tracePostsFailed].cell(reason, 0)] = Int64(clamping: count)
         }
     }
@@ -106,8 +106,8 @@ struct MetricTotals: Sendable {
 
     /// Returns the sum of all series of a metric.
     func sum(_ metric: Metric) -> Int64 {
-        let place = layout[metric]
-        return (0..<place.seriesCount).reduce(0) { $0 &+ cells[Int(place.base) + $1 * Int(place.width)] }
+        let range = layout[metric]
+        return (0..<range.seriesCount).reduce(0) { $0 &+ cells[Int(range.base) + $1 * Int(range.cellsPerSeries)] }
     }
 
     /// Returns the sum of all series with this value of the first dimension.
@@ -157,16 +157,16 @@ struct HistogramReading: Sendable, Equatable {
     func quantile(percent: Int64) -> Int64? {
         let total = count
         guard total > 0 else { return nil }
-        let wanted = max(1, (total * percent + 99) / 100)
-        var before: Int64 = 0
+        let rank = max(1, (total * percent + 99) / 100)
+        var countBefore: Int64 = 0
         for (index, count) in counts.enumerated() {
-            guard before + count >= wanted else {
-                before += count
+            guard countBefore + count >= rank else {
+                countBefore += count
                 continue
             }
             guard index < bounds.count else { break }
             let lower = index == 0 ? 0 : bounds[index - 1]
-            return lower + (bounds[index] - lower) * (wanted - before) / max(1, count)
+            return lower + (bounds[index] - lower) * (rank - countBefore) / max(1, count)
         }
         return bounds.last
     }
@@ -178,17 +178,17 @@ enum PartitionTotals {
         var merged: [UInt64: PartitionReading] = [:]
         for reading in readings {
             let key = UInt64(UInt32(bitPattern: reading.topic)) << 32 | UInt64(UInt32(bitPattern: reading.partition))
-            guard var known = merged[key] else {
+            guard var combined = merged[key] else {
                 merged[key] = reading
                 continue
             }
-            known.oldestUnsettledMilliseconds = max(
-                known.oldestUnsettledMilliseconds,
+            combined.oldestUnsettledMilliseconds = max(
+                combined.oldestUnsettledMilliseconds,
                 reading.oldestUnsettledMilliseconds
             )
-            known.watermark = max(known.watermark, reading.watermark)
-            known.lag = max(known.lag, reading.lag)
-            merged[key] = known
+            combined.settledWatermark = max(combined.settledWatermark, reading.settledWatermark)
+            combined.lag = max(combined.lag, reading.lag)
+            merged[key] = combined
         }
         return merged.values.sorted { ($0.topic, $0.partition) < ($1.topic, $1.partition) }
     }

@@ -48,15 +48,15 @@ struct ProcessReading: Sendable {
     /// When this process started. Field 22 of `/proc/self/stat` (proc(5)) counts ticks since the system's
     /// start, so the system's start time is added.
     private static let startedAtMilliseconds: Int64? = {
-        let own = text(of: "/proc/self/stat")
+        let processStat = text(of: "/proc/self/stat")
         // The second field, the program's name, may contain any characters. So the fields are read after its
         // last parenthesis.
-        guard let end = own.lastIndex(of: ")") else { return nil }
-        let fields = own[end...].split(separator: " ")
+        guard let end = processStat.lastIndex(of: ")") else { return nil }
+        let fields = processStat[end...].split(separator: " ")
         let ticksPerSecond = Int64(sysconf(Int32(_SC_CLK_TCK)))
-        let boot = text(of: "/proc/stat").split(separator: "\n").first { $0.hasPrefix("btime ") }
+        let bootLine = text(of: "/proc/stat").split(separator: "\n").first { $0.hasPrefix("btime ") }
         guard fields.count > 20, let ticks = Int64(fields[20]), ticksPerSecond > 0,
-            let boot, let bootSeconds = Int64(boot.dropFirst("btime ".count))
+            let bootLine, let bootSeconds = Int64(bootLine.dropFirst("btime ".count))
         else { return nil }
         return bootSeconds * 1_000 + ticks * 1_000 / ticksPerSecond
     }()

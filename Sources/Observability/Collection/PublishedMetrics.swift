@@ -10,7 +10,7 @@ public struct PartitionReading: BitwiseCopyable, Sendable {
     public var oldestUnsettledMilliseconds: Int64
     /// Set by a lane: the offset below which all records are settled; -1 if unknown. The Kafka thread sets
     /// -1.
-    public var watermark: Int64
+    public var settledWatermark: Int64
     /// Set by the Kafka thread: the number of records that are not settled; -1 if unknown. A lane sets -1.
     public var lag: Int64
 
@@ -18,13 +18,13 @@ public struct PartitionReading: BitwiseCopyable, Sendable {
         topic: Int32,
         partition: Int32,
         oldestUnsettledMilliseconds: Int64 = -1,
-        watermark: Int64 = -1,
+        settledWatermark: Int64 = -1,
         lag: Int64 = -1
     ) {
         self.topic = topic
         self.partition = partition
         self.oldestUnsettledMilliseconds = oldestUnsettledMilliseconds
-        self.watermark = watermark
+        self.settledWatermark = settledWatermark
         self.lag = lag
     }
 }
@@ -40,7 +40,7 @@ public final class PublishedMetrics: Sendable {
     /// The time of the thread's last turn, by the monotonic clock; -1 before its first turn.
     private let lastTurnMilliseconds = Atomic<Int64>(-1)
     /// Until this time, `/livez` does not report the thread as stuck if it runs no turn. Monotonic clock.
-    private let quietUntilMilliseconds = Atomic<Int64>(.min)
+    private let blockingUntilMilliseconds = Atomic<Int64>(.min)
     private let values: Mutex<Values>
 
     private struct Values {
@@ -69,14 +69,14 @@ public final class PublishedMetrics: Sendable {
         nowMilliseconds: Int64
     ) -> Bool {
         noteTurn(nowMilliseconds: nowMilliseconds)
-        let shown = UnsafeBufferPointer(rebasing: partitions.prefix(Self.partitionsMax))
-        let isTaken: Void? = values.withLockIfAvailable { values in
+        let publishedPartitions = UnsafeBufferPointer(rebasing: partitions.prefix(Self.partitionsMax))
+        let writeResult: Void? = values.withLockIfAvailable { values in
             precondition(values.cells.count == cells.count, "one layout for all threads")
             values.cells.withUnsafeMutableBufferPointer { _ = $0.update(from: cells) }
             values.partitions.removeAll(keepingCapacity: true)
-            values.partitions.append(contentsOf: shown)
+            values.partitions.append(contentsOf: publishedPartitions)
         }
-        return isTaken != nil
+        return writeResult != nil
     }
 
     /// Notes that the thread runs a turn. Publishing does this too; this method is for a thread that cannot
@@ -87,16 +87,16 @@ public final class PublishedMetrics: Sendable {
 
     /// Announces that the thread may run no turn until this time, because of a blocking call such as closing
     /// a client.
-    public func expectQuiet(untilMilliseconds: Int64) {
-        quietUntilMilliseconds.store(untilMilliseconds, ordering: .relaxed)
+    public func announceBlocking(untilMilliseconds: Int64) {
+        blockingUntilMilliseconds.store(untilMilliseconds, ordering: .relaxed)
     }
 
     /// Returns the time since the thread's last turn, or since the end of an announced pause. Returns nil
     /// before its first turn.
     func silenceMilliseconds(nowMilliseconds: Int64) -> Int64? {
-        let noteTurn = lastTurnMilliseconds.load(ordering: .relaxed)
-        guard noteTurn >= 0 else { return nil }
-        return max(0, nowMilliseconds - max(noteTurn, quietUntilMilliseconds.load(ordering: .relaxed)))
+        let lastTurn = lastTurnMilliseconds.load(ordering: .relaxed)
+        guard lastTurn >= 0 else { return nil }
+        return max(0, nowMilliseconds - max(lastTurn, blockingUntilMilliseconds.load(ordering: .relaxed)))
     }
 
     /// Copies the numbers element by element. A shared array would make the publishing thread copy the array

@@ -12,7 +12,7 @@ public struct ThreadMetrics: ~Copyable {
     private let bounds: UnsafeMutableBufferPointer<Int64>
     private let boundsStart: UnsafeMutableBufferPointer<Int32>
     private var nextPublicationMilliseconds = Int64.min
-    private var busy = BusyShare()
+    private var busyShare = BusyShare()
 
     /// - Parameter published: the object to which the numbers are copied. It belongs to the registry, and
     ///   only one thread may publish to it.
@@ -27,7 +27,7 @@ public struct ThreadMetrics: ~Copyable {
         var starts: [Int32] = []
         for definition in MetricCatalog.definitions {
             starts.append(Int32(allBounds.count))
-            if case .histogram(let own) = definition.kind { allBounds += own }
+            if case .histogram(let histogramBounds) = definition.kind { allBounds += histogramBounds }
         }
         bounds = .allocate(capacity: allBounds.count)
         _ = bounds.initialize(from: allBounds)
@@ -62,14 +62,14 @@ public struct ThreadMetrics: ~Copyable {
     /// different machines. It then counts as zero.
     public func observe(_ metric: Metric, _ first: Int = 0, microseconds: Int64, count: Int64 = 1) {
         let start = cell(metric, first, 0)
-        let buckets = Int(cellRanges[Int(metric.rawValue)].width) - 2
-        precondition(buckets > 0, "only a histogram is observed")
+        let bucketCount = Int(cellRanges[Int(metric.rawValue)].cellsPerSeries) - 2
+        precondition(bucketCount > 0, "only a histogram is observed")
         let value = max(0, microseconds)
-        let boundsAt = Int(boundsStart[Int(metric.rawValue)])
+        let firstBound = Int(boundsStart[Int(metric.rawValue)])
         var bucket = 0
-        while bucket < buckets, value > bounds[boundsAt + bucket] { bucket += 1 }
+        while bucket < bucketCount, value > bounds[firstBound + bucket] { bucket += 1 }
         increase(start + bucket, by: count)
-        increase(start + buckets + 1, by: value &* count)
+        increase(start + bucketCount + 1, by: value &* count)
     }
 
     /// Adds to a cell. Does not use `&+=`, which Swift 6.3.1 compiles to an invalid bitcast under
@@ -98,14 +98,14 @@ public struct ThreadMetrics: ~Copyable {
     /// - Parameters:
     ///   - busyMicroseconds: the wall time that the thread has worked since its start.
     ///   - ratio: the metric of the busy share. `seconds` is the metric of the busy time itself.
-    public mutating func noteBusy(
+    public mutating func setBusy(
         microseconds busyMicroseconds: Int64,
         nowMilliseconds: Int64,
         ratio: Metric,
         seconds: Metric
     ) {
-        busy.note(busyMicroseconds: busyMicroseconds, nowMilliseconds: nowMilliseconds)
-        set(ratio, to: busy.millionths)
+        busyShare.update(busyMicroseconds: busyMicroseconds, nowMilliseconds: nowMilliseconds)
+        set(ratio, to: busyShare.millionths)
         set(seconds, to: busyMicroseconds)
     }
 
@@ -114,12 +114,12 @@ public struct ThreadMetrics: ~Copyable {
     ///
     /// - Parameter partitions: at most the first ``PublishedMetrics/partitionsMax`` are published.
     public mutating func publish(partitions: UnsafeBufferPointer<PartitionReading>, nowMilliseconds: Int64) {
-        let isTaken = published.publish(
+        let isPublished = published.publish(
             UnsafeBufferPointer(cells),
             partitions: partitions,
             nowMilliseconds: nowMilliseconds
         )
-        if isTaken { nextPublicationMilliseconds = nowMilliseconds + Self.publicationMilliseconds }
+        if isPublished { nextPublicationMilliseconds = nowMilliseconds + Self.publicationMilliseconds }
     }
 }
 
@@ -132,7 +132,7 @@ struct BusyShare {
     private var lastBusyMicroseconds: Int64 = 0
     private var lastMilliseconds: Int64?
 
-    mutating func note(busyMicroseconds: Int64, nowMilliseconds: Int64) {
+    mutating func update(busyMicroseconds: Int64, nowMilliseconds: Int64) {
         defer {
             lastBusyMicroseconds = busyMicroseconds
             lastMilliseconds = nowMilliseconds

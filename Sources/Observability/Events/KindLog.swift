@@ -18,9 +18,9 @@ package struct KindLog: ~Copyable, Sendable {
 
     private struct Allowance {
         var windowStartMilliseconds = Int64.min
-        var written: UInt32 = 0
-        var compared: UInt32 = 0
-        var suppressed: UInt64 = 0
+        var writtenCount: UInt32 = 0
+        var comparedCount: UInt32 = 0
+        var suppressedCount: UInt64 = 0
     }
 
     private let logger: Logger
@@ -51,47 +51,50 @@ package struct KindLog: ~Copyable, Sendable {
             || allowances[index].windowStartMilliseconds == .min
         {
             allowances[index].windowStartMilliseconds = nowMilliseconds
-            allowances[index].written = 0
-            allowances[index].compared = 0
+            allowances[index].writtenCount = 0
+            allowances[index].comparedCount = 0
         }
-        let ended = kind.endedFailures
+        let endedFailures = kind.endedFailures
         let isInWindow =
-            allowances[index].written < Self.linesPerWindow && allowances[index].compared < Self.comparisonsPerWindow
-        guard isInWindow || !ended.isEmpty else {
+            allowances[index].writtenCount < Self.linesPerWindow
+            && allowances[index].comparedCount < Self.comparisonsPerWindow
+        guard isInWindow || !endedFailures.isEmpty else {
             return suppress(kind, wallMilliseconds: wallMilliseconds)
         }
         let definition = kind.definition
         let level = level ?? definition.level
         var fields = metadata()
-        var suppressedCount: UInt64 = 0
-        if !ended.isEmpty {
-            let ofFailures = events.endFailures(ended, fields)
-            guard isInWindow || ofFailures != nil else { return suppress(kind, wallMilliseconds: wallMilliseconds) }
-            suppressedCount = ofFailures ?? 0
+        var repeatCount: UInt64 = 0
+        if !endedFailures.isEmpty {
+            let repeatsOfFailures = events.endFailures(endedFailures, fields)
+            guard isInWindow || repeatsOfFailures != nil else {
+                return suppress(kind, wallMilliseconds: wallMilliseconds)
+            }
+            repeatCount = repeatsOfFailures ?? 0
         }
         if level >= .warning {
-            allowances[index].compared += 1
+            allowances[index].comparedCount += 1
             guard let count = events.admit(kind, fields, nowMilliseconds: nowMilliseconds) else {
-                events.noteSuppressed(kind, wallMilliseconds: wallMilliseconds)
+                events.recordSuppressedLine(kind, wallMilliseconds: wallMilliseconds)
                 return false
             }
-            suppressedCount &+= count
+            repeatCount &+= count
         }
-        allowances[index].written += 1
-        events.note(kind, metadata: fields, wallMilliseconds: wallMilliseconds)
+        allowances[index].writtenCount += 1
+        events.recordLine(kind, metadata: fields, wallMilliseconds: wallMilliseconds)
         fields["kind"] = .string(definition.identifier)
-        if suppressedCount > 0 { fields["repeated"] = .stringConvertible(suppressedCount) }
-        if allowances[index].suppressed > 0 {
-            fields["suppressed"] = .stringConvertible(allowances[index].suppressed)
-            allowances[index].suppressed = 0
+        if repeatCount > 0 { fields["repeated"] = .stringConvertible(repeatCount) }
+        if allowances[index].suppressedCount > 0 {
+            fields["suppressed"] = .stringConvertible(allowances[index].suppressedCount)
+            allowances[index].suppressedCount = 0
         }
         logger.log(level: level, "\(definition.message)", metadata: fields)
         return true
     }
 
     private mutating func suppress(_ kind: LogKind, wallMilliseconds: Int64) -> Bool {
-        allowances[Int(kind.rawValue)].suppressed &+= 1
-        events.noteSuppressed(kind, wallMilliseconds: wallMilliseconds)
+        allowances[Int(kind.rawValue)].suppressedCount &+= 1
+        events.recordSuppressedLine(kind, wallMilliseconds: wallMilliseconds)
         return false
     }
 }

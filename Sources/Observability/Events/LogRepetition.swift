@@ -11,7 +11,7 @@ struct LogRepetition {
     static let subjectsMax = 64
     /// The most failures that are remembered after a new subject has replaced theirs. A line that reports the
     /// end of such a failure is still written.
-    static let replacedMax = 1_024
+    static let replacedFailuresMax = 1_024
 
     private struct Failure: Hashable {
         var kind: LogKind
@@ -27,15 +27,15 @@ struct LogRepetition {
     private struct Subject {
         var failure: Failure
         var digest: Int
-        var seenMilliseconds: Int64
-        var nextMilliseconds: Int64
+        var lastSeenMilliseconds: Int64
+        var nextLineMilliseconds: Int64
         var intervalMilliseconds: Int64
         var suppressedCount: UInt64 = 0
     }
 
     private var subjects: [Subject] = []
     /// Failures whose subjects were replaced, each with the number of lines left out.
-    private var replaced: [Failure: UInt64] = [:]
+    private var replacedFailures: [Failure: UInt64] = [:]
 
     init() { subjects.reserveCapacity(Self.subjectsMax) }
 
@@ -50,18 +50,18 @@ struct LogRepetition {
                 Subject(
                     failure: Failure(kind, fields),
                     digest: digest,
-                    seenMilliseconds: nowMilliseconds,
-                    nextMilliseconds: nowMilliseconds + Self.firstIntervalMilliseconds,
+                    lastSeenMilliseconds: nowMilliseconds,
+                    nextLineMilliseconds: nowMilliseconds + Self.firstIntervalMilliseconds,
                     intervalMilliseconds: Self.firstIntervalMilliseconds
                 )
             )
-            return takeReplaced(Failure(kind, fields))
+            return takeSuppressedOfReplaced(Failure(kind, fields))
         }
         var subject = subjects[index]
         defer { subjects[index] = subject }
-        let isRare = nowMilliseconds - subject.seenMilliseconds >= Self.intervalMillisecondsMax
-        subject.seenMilliseconds = nowMilliseconds
-        guard nowMilliseconds >= subject.nextMilliseconds else {
+        let isRare = nowMilliseconds - subject.lastSeenMilliseconds >= Self.intervalMillisecondsMax
+        subject.lastSeenMilliseconds = nowMilliseconds
+        guard nowMilliseconds >= subject.nextLineMilliseconds else {
             subject.suppressedCount &+= 1
             return nil
         }
@@ -69,7 +69,7 @@ struct LogRepetition {
             isRare
             ? Self.firstIntervalMilliseconds
             : min(subject.intervalMilliseconds * 2, Self.intervalMillisecondsMax)
-        subject.nextMilliseconds = nowMilliseconds + subject.intervalMilliseconds
+        subject.nextLineMilliseconds = nowMilliseconds + subject.intervalMilliseconds
         defer { subject.suppressedCount = 0 }
         return subject.suppressedCount
     }
@@ -80,31 +80,33 @@ struct LogRepetition {
     ///   was remembered.
     mutating func forget(_ kinds: [LogKind], _ fields: Logger.Metadata) -> UInt64? {
         let failures = kinds.map { Failure($0, fields) }
-        let known =
+        let suppressedCounts =
             subjects.filter { failures.contains($0.failure) }.map(\.suppressedCount)
-            + failures.compactMap { replaced.removeValue(forKey: $0) }
-        guard !known.isEmpty else { return nil }
+            + failures.compactMap { replacedFailures.removeValue(forKey: $0) }
+        guard !suppressedCounts.isEmpty else { return nil }
         subjects.removeAll { failures.contains($0.failure) }
-        return known.reduce(0, &+)
+        return suppressedCounts.reduce(0, &+)
     }
 
     /// Returns how many lines were left out about a failure whose subject was replaced, and resets the
     /// number. The failure is remembered until a line reports its end.
-    private mutating func takeReplaced(_ failure: Failure) -> UInt64 {
-        guard let suppressedCount = replaced[failure] else { return 0 }
-        replaced[failure] = 0
+    private mutating func takeSuppressedOfReplaced(_ failure: Failure) -> UInt64 {
+        guard let suppressedCount = replacedFailures[failure] else { return 0 }
+        replacedFailures[failure] = 0
         return suppressedCount
     }
 
     private mutating func add(_ subject: Subject) {
         guard subjects.count == Self.subjectsMax,
-            let oldest = subjects.indices.min(by: { subjects[$0].seenMilliseconds < subjects[$1].seenMilliseconds })
+            let oldestIndex = subjects.indices.min(by: {
+                subjects[$0].lastSeenMilliseconds < subjects[$1].lastSeenMilliseconds
+            })
         else { return subjects.append(subject) }
-        let old = subjects[oldest]
-        if replaced.count < Self.replacedMax || replaced[old.failure] != nil {
-            replaced[old.failure, default: 0] &+= old.suppressedCount
+        let oldestSubject = subjects[oldestIndex]
+        if replacedFailures.count < Self.replacedFailuresMax || replacedFailures[oldestSubject.failure] != nil {
+            replacedFailures[oldestSubject.failure, default: 0] &+= oldestSubject.suppressedCount
         }
-        subjects[oldest] = subject
+        subjects[oldestIndex] = subject
     }
 
     /// Returns a digest of a line's kind and content. Lines of several lanes about the same failure have the

@@ -9,16 +9,16 @@ package final class RecentEvents: Sendable {
         var count: UInt64 = 0
         var lastWallMilliseconds: Int64 = 0
         /// The number of suppressed lines of logs that have no metrics of their own.
-        var suppressedUncounted: UInt64 = 0
+        var suppressedWithoutMetrics: UInt64 = 0
         /// The metadata of the last written line, with secrets masked.
         var lastDetail = ""
     }
 
     /// The most characters that are kept of a line's metadata.
-    static let detailMax = 300
+    static let detailCharactersMax = 300
 
     private let repetition = Mutex(LogRepetition())
-    private let entries = Mutex<[Event]>(LogKind.allCases.map { Event(kind: $0) })
+    private let events = Mutex<[Event]>(LogKind.allCases.map { Event(kind: $0) })
 
     /// Decides whether a line is written; see ``LogRepetition/admit(_:_:nowMilliseconds:)``. All threads
     /// share the repetitions, because many lanes have the same failure.
@@ -31,36 +31,36 @@ package final class RecentEvents: Sendable {
         repetition.withLock { $0.forget(kinds, fields) }
     }
 
-    func note(_ kind: LogKind, metadata: Logger.Metadata, wallMilliseconds: Int64) {
+    func recordLine(_ kind: LogKind, metadata: Logger.Metadata, wallMilliseconds: Int64) {
         let text = metadata.sorted { $0.key < $1.key }.map { "\($0.key)=\($0.value)" }.joined(separator: " ")
-        let detail = String(Redaction.masked(text).prefix(Self.detailMax))
-        entries.withLock { entries in
-            entries[Int(kind.rawValue)].count &+= 1
-            entries[Int(kind.rawValue)].lastWallMilliseconds = wallMilliseconds
-            entries[Int(kind.rawValue)].lastDetail = detail
+        let detail = String(Redaction.masked(text).prefix(Self.detailCharactersMax))
+        events.withLock { events in
+            events[Int(kind.rawValue)].count &+= 1
+            events[Int(kind.rawValue)].lastWallMilliseconds = wallMilliseconds
+            events[Int(kind.rawValue)].lastDetail = detail
         }
     }
 
-    func noteSuppressed(_ kind: LogKind, wallMilliseconds: Int64) {
-        entries.withLock { entries in
-            entries[Int(kind.rawValue)].count &+= 1
-            entries[Int(kind.rawValue)].lastWallMilliseconds = wallMilliseconds
+    func recordSuppressedLine(_ kind: LogKind, wallMilliseconds: Int64) {
+        events.withLock { events in
+            events[Int(kind.rawValue)].count &+= 1
+            events[Int(kind.rawValue)].lastWallMilliseconds = wallMilliseconds
         }
     }
 
     /// Counts a line that ``KindLog/log(_:level:nowMilliseconds:wallMilliseconds:_:)`` suppressed, for a log
     /// without its own metrics.
-    func countSuppressed(_ kind: LogKind) {
-        entries.withLock { $0[Int(kind.rawValue)].suppressedUncounted &+= 1 }
+    func countSuppressedWithoutMetrics(_ kind: LogKind) {
+        events.withLock { $0[Int(kind.rawValue)].suppressedWithoutMetrics &+= 1 }
     }
 
     /// The numbers of suppressed lines of logs without metrics, indexed by kind.
-    var suppressedUncounted: [UInt64] { entries.withLock { $0.map(\.suppressedUncounted) } }
+    var suppressedWithoutMetrics: [UInt64] { events.withLock { $0.map(\.suppressedWithoutMetrics) } }
 
     /// The kinds that were logged, the latest first.
-    var happened: [Event] {
-        entries.withLock { $0 }.filter { $0.count > 0 }.sorted { $0.lastWallMilliseconds > $1.lastWallMilliseconds }
+    var loggedEvents: [Event] {
+        events.withLock { $0 }.filter { $0.count > 0 }.sorted { $0.lastWallMilliseconds > $1.lastWallMilliseconds }
     }
 
-    subscript(_ kind: LogKind) -> Event { entries.withLock { $0[Int(kind.rawValue)] } }
+    subscript(_ kind: LogKind) -> Event { events.withLock { $0[Int(kind.rawValue)] } }
 }

@@ -22,7 +22,7 @@ package final class SharedKindLog: Sendable {
         let isWritten = log.withLock {
             $0.log(kind, level: level, nowMilliseconds: now, wallMilliseconds: wall, metadata())
         }
-        if !isWritten { events.countSuppressed(kind) }
+        if !isWritten { events.countSuppressedWithoutMetrics(kind) }
     }
 
     private static func milliseconds(_ clock: clockid_t) -> Int64 {

@@ -2,11 +2,11 @@ import Numbers
 
 extension Diagnosis {
     /// Returns findings about rounds that do not finish.
-    var audiences: [Finding] {
+    var audienceFindings: [Finding] {
         labels.apps.enumerated()
             .compactMap { index, app in
-                let oldest = window.now[.audienceOldestRound, index]
-                guard oldest > Self.staleMilliseconds else { return nil }
+                let oldest = window.current[.audienceOldestRoundAge, index]
+                guard oldest > Self.staleAfterMilliseconds else { return nil }
                 let turns = window.count(.audienceMembers, index) ?? 0
                 return Finding(
                     severity: .attention,

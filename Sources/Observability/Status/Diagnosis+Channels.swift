@@ -4,16 +4,16 @@ import Numbers
 extension Diagnosis {
     /// The number of channels above which a finding warns. Apple allows an app 10,000 channels in an
     /// environment.
-    static let channelsMany: Int64 = 8_000
+    static let channelsBeforeWarningMax: Int64 = 8_000
 
     /// Returns findings about channels that cannot be created, now or soon.
-    var channels: [Finding] {
-        labels.pools.enumerated().flatMap { index, pool in limit(index, pool) + refusals(index, pool) }
+    var channelFindings: [Finding] {
+        labels.pools.enumerated().flatMap { index, pool in limitFindings(index, pool) + refusalFindings(index, pool) }
     }
 
-    private func limit(_ index: Int, _ pool: LabelSpace.Pool) -> [Finding] {
-        let most = max(window.now[.channels, index], window.now[.channelsListed, index])
-        guard most > Self.channelsMany else { return [] }
+    private func limitFindings(_ index: Int, _ pool: LabelSpace.Pool) -> [Finding] {
+        let most = max(window.current[.channels, index], window.current[.channelsListed, index])
+        guard most > Self.channelsBeforeWarningMax else { return [] }
         return [
             Finding(
                 severity: .attention,
@@ -27,7 +27,7 @@ extension Diagnosis {
         ]
     }
 
-    private func refusals(_ index: Int, _ pool: LabelSpace.Pool) -> [Finding] {
+    private func refusalFindings(_ index: Int, _ pool: LabelSpace.Pool) -> [Finding] {
         guard let refused = window.count(.channelRefusals, index), refused > 0 else { return [] }
         return [
             Finding(
@@ -37,7 +37,7 @@ extension Diagnosis {
                     "\(Numeral.grouped(refused)) channels of \(pool.app) could not be created in \(pool.environment) in the last minute.",
                 meaning: "Their audiences get pushes only by tokens, and devices start without a channel.",
                 action: "Read the error below. If only an operator can help, it says how.",
-                kinds: [.channelRefused]
+                logKinds: [.channelRefused]
             )
         ]
     }

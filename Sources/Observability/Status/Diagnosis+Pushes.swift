@@ -3,14 +3,14 @@ import Numbers
 extension Diagnosis {
     /// Whether the last failed connection to APNs failed because of APNs' certificate.
     private var isApnsUntrusted: Bool {
-        kinds.first { [.apnsUntrusted, .apnsClosed, .apnsUnresolved].contains($0) } == .apnsUntrusted
+        loggedKinds.first { [.apnsUntrusted, .apnsClosed, .apnsUnresolved].contains($0) } == .apnsUntrusted
     }
 
-    var pools: [Finding] {
+    var poolFindings: [Finding] {
         var findings: [Finding] = []
         for (index, pool) in labels.pools.enumerated() {
             let name = "\(pool.app) in \(pool.environment)"
-            if window.now[.breakerOpen, index] != 0 {
+            if window.current[.breakerOpen, index] != 0 {
                 findings.append(
                     Finding(
                         severity: .broken,
@@ -21,30 +21,30 @@ extension Diagnosis {
                         action:
                             "The event apns-breaker-open below says why. availability: Apple; deviceTokens: a wrong "
                             + "environment or bundle; providerToken: a wrong key, team or environment.",
-                        kinds: [.apnsBreakerOpen]
+                        logKinds: [.apnsBreakerOpen]
                     )
                 )
-            } else if window.now[.apnsConnections, index, Int(ConnectionState.ready.rawValue)] == 0 {
-                let isNeeded = window.now[.pushesWaiting, index] > 0
+            } else if window.current[.apnsConnections, index, Int(ConnectionState.ready.rawValue)] == 0 {
+                let isNeeded = window.current[.pushesWaiting, index] > 0
                 findings.append(
                     Finding(
                         severity: isNeeded ? .broken : .attention,
                         alert: "",
                         observation: "No APNs connection is ready for \(name).",
                         meaning: isNeeded
-                            ? "\(window.now[.pushesWaiting, index]) pushes wait for one."
+                            ? "\(window.current[.pushesWaiting, index]) pushes wait for one."
                             : "No push waits for one now.",
                         action: isApnsUntrusted
                             ? "Its certificate is not trusted: correct apns.caFile, or remove it to trust the system's authorities."
                             : "Check egress to port 443 or 2197 and DNS; see apns-closed and apns-unresolved below.",
-                        kinds: isApnsUntrusted ? [.apnsUntrusted] : [.apnsClosed, .apnsUnresolved]
+                        logKinds: isApnsUntrusted ? [.apnsUntrusted] : [.apnsClosed, .apnsUnresolved]
                     )
                 )
             }
         }
         for (index, signer) in labels.signers.enumerated()
-        where window.now[.providerTokenAge, index] > Self.tokenAgeMilliseconds {
-            let age = Numeral.duration(microseconds: window.now[.providerTokenAge, index] * 1_000)
+        where window.current[.providerTokenAge, index] > Self.tokenAgeMillisecondsMax {
+            let age = Numeral.duration(microseconds: window.current[.providerTokenAge, index] * 1_000)
             findings.append(
                 Finding(
                     severity: .broken,
@@ -53,7 +53,7 @@ extension Diagnosis {
                     meaning: "No newer token could be signed. This one is no longer used, so its pushes wait.",
                     action:
                         "See the event provider-token-trouble below, and the machine's clock; then restart this worker.",
-                    kinds: [.providerTokenTrouble]
+                    logKinds: [.providerTokenTrouble]
                 )
             )
         }
@@ -66,7 +66,7 @@ extension Diagnosis {
                     meaning:
                         "The previous key stays in use until this worker restarts. Then the worker cannot start.",
                     action: "See the event key-rejected below, and write the complete file again.",
-                    kinds: [.keyRejected]
+                    logKinds: [.keyRejected]
                 )
             )
         }
@@ -74,36 +74,36 @@ extension Diagnosis {
     }
 
     /// Returns findings from the shares of APNs' answers in the window.
-    var answers: [Finding] {
-        var all: Int64 = 0
-        var refused: Int64 = 0
-        var dead: Int64 = 0
-        var worst: (label: String, count: Int64) = ("", 0)
+    var answerFindings: [Finding] {
+        var answerCount: Int64 = 0
+        var refusedCount: Int64 = 0
+        var deadCount: Int64 = 0
+        var worstAnswer: (label: String, count: Int64) = ("", 0)
         for (index, pool) in labels.pools.enumerated() {
             for (answer, values) in labels.responses.labels.enumerated() {
                 let count = window.count(.pushes, index, answer) ?? 0
-                all += count
+                answerCount += count
                 if values[0] == "410" {
-                    dead += count
+                    deadCount += count
                 } else if values[0].hasPrefix("4"), values[0] != "429" {
-                    refused += count
-                    if count > worst.count {
-                        worst = ("\(values[0]) \(values[1]), for \(pool.app) in \(pool.environment)", count)
+                    refusedCount += count
+                    if count > worstAnswer.count {
+                        worstAnswer = ("\(values[0]) \(values[1]), for \(pool.app) in \(pool.environment)", count)
                     }
                 }
             }
         }
         // In a window with few answers, a finding needs more than half of them to be refusals. For example,
         // the first push with a wrong key gives the only answer, a refusal.
-        let isMany = all >= Self.responsesMin
+        let isMany = answerCount >= Self.responsesMin
         var findings: [Finding] = []
-        if isMany ? refused * 100 > all : refused * 2 > all {
+        if isMany ? refusedCount * 100 > answerCount : refusedCount * 2 > answerCount {
             findings.append(
                 Finding(
                     severity: isMany ? .broken : .attention,
                     alert: "CausewayPushesRefused",
                     observation:
-                        "APNs refused \(Numeral.grouped(refused)) of \(Numeral.grouped(all)) pushes, most with \(worst.label).",
+                        "APNs refused \(Numeral.grouped(refusedCount)) of \(Numeral.grouped(answerCount)) pushes, most with \(worstAnswer.label).",
                     meaning: "No retry helps. Their commands have failed, and their results say so.",
                     action:
                         "403: key, team, environment. BadDeviceToken, DeviceTokenNotForTopic: tokens of the other environment or "
@@ -111,12 +111,13 @@ extension Diagnosis {
                 )
             )
         }
-        if isMany, dead * 5 > all {
+        if isMany, deadCount * 5 > answerCount {
             findings.append(
                 Finding(
                     severity: .attention,
                     alert: "CausewayTokensDying",
-                    observation: "\(Numeral.grouped(dead)) of \(Numeral.grouped(all)) pushes went to dead tokens.",
+                    observation:
+                        "\(Numeral.grouped(deadCount)) of \(Numeral.grouped(answerCount)) pushes went to dead tokens.",
                     meaning: "Activities have ended or apps were deleted, and the producer does not know.",
                     action:
                         "Let the producers read the invalidations topic. After a large event the number falls by itself."
@@ -126,7 +127,7 @@ extension Diagnosis {
         return findings
     }
 
-    var records: [Finding] {
+    var recordFindings: [Finding] {
         var findings: [Finding] = []
         if let count = window.count(.deadLetters), count > 0 {
             findings.append(
@@ -139,15 +140,17 @@ extension Diagnosis {
                 )
             )
         }
-        for (index, app) in labels.apps.enumerated() { findings += records(of: app, index) }
+        for (index, app) in labels.apps.enumerated() { findings += recordFindings(of: app, index) }
         return findings
     }
 
     /// Returns a finding if many commands are held because their activities' tokens are unknown. A few such
     /// commands are normal, because they may arrive before their registration.
-    private func heldShare(of app: String, _ index: Int) -> Finding? {
+    private func heldShareFinding(of app: String, _ index: Int) -> Finding? {
         let counts = labels.outcomes.indices.map { window.count(.outcomes, index, $0) ?? 0 }
-        guard let outcome = labels.outcomes.firstIndex(of: "held"), counts[outcome] > Self.heldMin else { return nil }
+        guard let outcome = labels.outcomes.firstIndex(of: "held"), counts[outcome] > Self.heldCommandsMin else {
+            return nil
+        }
         let all = counts.reduce(0, +)
         guard counts[outcome] * 5 > all else { return nil }
         return Finding(
@@ -159,11 +162,11 @@ extension Diagnosis {
         )
     }
 
-    private func records(of app: String, _ index: Int) -> [Finding] {
+    private func recordFindings(of app: String, _ index: Int) -> [Finding] {
         var findings: [Finding] = []
         let freshness = window.histogram(.freshness, index)
         if freshness.count >= Self.responsesMin, let p99 = freshness.quantile(percent: 99),
-            p99 > Self.freshnessMicroseconds
+            p99 > Self.freshnessMicrosecondsMax
         {
             findings.append(
                 Finding(
@@ -177,9 +180,9 @@ extension Diagnosis {
                 )
             )
         }
-        if let held = heldShare(of: app, index) { findings.append(held) }
+        if let held = heldShareFinding(of: app, index) { findings.append(held) }
         // The retry budget has no meaning if no push was retried.
-        if (window.count(.pushRetries, index) ?? 0) > 0, window.now[.retryBudget, index] < 100_000 {
+        if (window.count(.pushRetries, index) ?? 0) > 0, window.current[.retryBudget, index] < 100_000 {
             findings.append(
                 Finding(
                     severity: .attention,
@@ -190,15 +193,15 @@ extension Diagnosis {
                 )
             )
         }
-        let spent = window.count(.budgetSpent, index) ?? 0
-        let demoted = window.count(.budgetDemotions, index) ?? 0
-        if demoted >= Self.responsesMin, demoted > spent {
+        let highPriorityPushes = window.count(.budgetSpent, index) ?? 0
+        let demotedPushes = window.count(.budgetDemotions, index) ?? 0
+        if demotedPushes >= Self.responsesMin, demotedPushes > highPriorityPushes {
             findings.append(
                 Finding(
                     severity: .attention,
                     alert: "CausewayBudgetExhausted",
                     observation:
-                        "\(Numeral.grouped(demoted)) pushes of \(app) asked for priority 10 and were sent at 5.",
+                        "\(Numeral.grouped(demotedPushes)) pushes of \(app) asked for priority 10 and were sent at 5.",
                     meaning: "Their activities have no budget left. Phones may show these pushes later.",
                     action: "Ask for priority 10 less often, or give the app a policy with a larger budget."
                 )

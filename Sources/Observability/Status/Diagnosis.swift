@@ -2,31 +2,31 @@ import Numbers
 
 /// Finds what is wrong with one worker, only from its metrics and state. Uses the thresholds of the alerts.
 struct Diagnosis {
-    static let staleMilliseconds: Int64 = 60_000
-    static let freshnessMicroseconds: Int64 = 5_000_000
-    static let tokenAgeMilliseconds: Int64 = 3_300_000
+    static let staleAfterMilliseconds: Int64 = 60_000
+    static let freshnessMicrosecondsMax: Int64 = 5_000_000
+    static let tokenAgeMillisecondsMax: Int64 = 3_300_000
     static let usualLagMilliseconds: Int64 = 5_000
-    static let busyMillionths: Int64 = 800_000
+    static let busyMillionthsMax: Int64 = 800_000
     /// With at least this many answers in the window, more than 1 % of refusals is reported. With fewer
     /// answers, more than half of them must be refusals.
     static let responsesMin: Int64 = 100
     /// The fewest held commands in the window for which their share is reported.
-    static let heldMin: Int64 = 20
+    static let heldCommandsMin: Int64 = 20
 
     let labels: LabelSpace
     let window: MetricWindow
     let condition: WorkerCondition
-    let live: HealthReport
+    let liveness: HealthReport
     let process: ProcessReading
     /// The kinds of log lines that were written, the latest first.
-    let kinds: [LogKind]
+    let loggedKinds: [LogKind]
 
-    private var now: MetricTotals { window.now }
+    private var totals: MetricTotals { window.current }
 
     /// All findings, the most severe first.
     var findings: [Finding] {
-        (workerFindings + redis + rereading + kafka + partitions + pools + answers + records + audiences + channels
-            + load + traces)
+        (workerFindings + redisFindings + rereadingFindings + kafkaFindings + partitionFindings + poolFindings
+            + answerFindings + recordFindings + audienceFindings + channelFindings + loadFindings + traceFindings)
             .enumerated()
             .sorted { ($1.element.severity, $0.offset) < ($0.element.severity, $1.offset) }
             .map(\.element)
@@ -35,7 +35,7 @@ struct Diagnosis {
     // MARK: - The worker
 
     private var workerFindings: [Finding] {
-        var findings = live.checks.filter { !$0.isPassed }
+        var findings = liveness.checks.filter { !$0.isPassed }
             .map { check in
                 Finding(
                     severity: .broken,
@@ -72,24 +72,24 @@ struct Diagnosis {
         return findings
     }
 
-    private var load: [Finding] {
-        let busy = now.lanes.indices.filter { now.lane($0, .laneBusyRatio) > Self.busyMillionths }
-        guard !busy.isEmpty else { return kafkaThread }
-        return kafkaThread + [
+    private var loadFindings: [Finding] {
+        let busyLanes = totals.lanes.indices.filter { totals.lane($0, .laneBusyRatio) > Self.busyMillionthsMax }
+        guard !busyLanes.isEmpty else { return kafkaThreadFindings }
+        return kafkaThreadFindings + [
             Finding(
                 severity: .attention,
                 alert: "CausewayLaneBusy",
-                observation: "\(busy.count) of \(now.lanes.count) lanes work more than 80 % of the time.",
+                observation: "\(busyLanes.count) of \(totals.lanes.count) lanes work more than 80 % of the time.",
                 meaning: "A lane at 100 % falls behind, and pushes come late.",
-                action: busy.count == now.lanes.count
+                action: busyLanes.count == totals.lanes.count
                     ? "Add workers, up to the number of partitions, or lanes where there are cores."
                     : "Some partitions have more load than others. Look for one activity with very many commands, or for too few partitions."
             )
         ]
     }
 
-    private var kafkaThread: [Finding] {
-        guard now[.kafkaThreadBusyRatio] > Self.busyMillionths else { return [] }
+    private var kafkaThreadFindings: [Finding] {
+        guard totals[.kafkaThreadBusyRatio] > Self.busyMillionthsMax else { return [] }
         return [
             Finding(
                 severity: .attention,
@@ -101,9 +101,9 @@ struct Diagnosis {
         ]
     }
 
-    private var traces: [Finding] {
-        let dropped = now.sum(.tracesDropped)
-        let failed = now.sum(.tracePostsFailed)
+    private var traceFindings: [Finding] {
+        let dropped = totals.sum(.tracesDropped)
+        let failed = totals.sum(.tracePostsFailed)
         guard dropped > 0 || failed > 0 else { return [] }
         let isRecent = (window.count(.tracesDropped) ?? dropped) > 0 || (window.count(.tracePostsFailed) ?? failed) > 0
         return [
@@ -116,48 +116,50 @@ struct Diagnosis {
                 meaning: "Traces are incomplete. Pushes are not affected.",
                 action:
                     "See the events traces-refused and traces-dropped below; causeway_trace_posts_failed_total has the reasons.",
-                kinds: [.tracesRefused, .tracesDropped]
+                logKinds: [.tracesRefused, .tracesDropped]
             )
         ]
     }
 
     // MARK: - What it depends on
 
-    private var redis: [Finding] {
-        let away = now.lanes.indices.count { now.lane($0, .redisReady) == 0 }
-        guard away > 0 else { return unavailableServers + redisErrors + redisReplicas }
+    private var redisFindings: [Finding] {
+        let disconnectedLanes = totals.lanes.indices.count { totals.lane($0, .redisReady) == 0 }
+        guard disconnectedLanes > 0 else {
+            return unavailableServerFindings + redisErrorFindings + redisReplicaFindings
+        }
         return [
             Finding(
                 severity: .broken,
                 alert: "CausewayRedisAway",
-                observation: away == now.lanes.count
-                    ? "Redis is away." : "Redis is away for \(away) of \(now.lanes.count) lanes.",
+                observation: disconnectedLanes == totals.lanes.count
+                    ? "Redis is away." : "Redis is away for \(disconnectedLanes) of \(totals.lanes.count) lanes.",
                 meaning:
                     "Nothing is sent without Redis, which knows what each phone shows. Commands wait in Kafka; none is lost.",
                 action:
                     "Check Redis, the network policy and the credentials; the event redis-lost below has the error.",
-                kinds: [.redisLost]
+                logKinds: [.redisLost]
             )
         ]
     }
 
-    private var unavailableServers: [Finding] {
-        let away = now[.redisServersUnavailable]
-        guard away > 0 else { return [] }
+    private var unavailableServerFindings: [Finding] {
+        let serverCount = totals[.redisServersUnavailable]
+        guard serverCount > 0 else { return [] }
         return [
             Finding(
                 severity: .broken,
                 alert: "CausewayRedisServerAway",
-                observation: "\(away) of the cluster's Redis servers \(away == 1 ? "is" : "are") away.",
+                observation: "\(serverCount) of the cluster's Redis servers \(serverCount == 1 ? "is" : "are") away.",
                 meaning: "Commands with keys on these servers wait; all others continue.",
                 action: "See whether the cluster promotes a replica; the event redis-lost below names the server.",
-                kinds: [.redisLost]
+                logKinds: [.redisLost]
             )
         ]
     }
 
-    private var rereading: [Finding] {
-        let count = now[.partitionsRereading]
+    private var rereadingFindings: [Finding] {
+        let count = totals[.partitionsRereading]
         let emptied = window.count(.redisLosses, Int(RedisLoss.emptied.rawValue)) ?? 0
         guard count > 0 || emptied > 0 else { return [] }
         return [
@@ -170,37 +172,38 @@ struct Diagnosis {
                     "Tokens, and states that wait for one, come back with their records. No alert rings twice, nothing starts twice.",
                 action:
                     "The phones need nothing. The events redis-emptied and redis-replaced below name the server: find out why.",
-                kinds: [.redisEmptied, .redisReplaced, .rereadingBegan]
+                logKinds: [.redisEmptied, .redisReplaced, .rereadingBegan]
             )
         ]
     }
 
     /// The codes of `causeway_redis_errors_total` whose cause only an operator can remove.
-    static let redisErrorsThatStay: Set<String> = [
+    static let persistentRedisErrors: Set<String> = [
         "outOfMemory", "misconfigured", "noReplicas", "transactionAborted", "clusterEnabled", "unknown",
     ]
 
-    private var redisErrors: [Finding] {
-        let seen = labels.redisErrors.enumerated()
+    private var redisErrorFindings: [Finding] {
+        let errorTexts = labels.redisErrors.enumerated()
             .compactMap { index, code -> String? in
-                guard Self.redisErrorsThatStay.contains(code), let count = window.count(.redisErrors, index), count > 0
+                guard Self.persistentRedisErrors.contains(code), let count = window.count(.redisErrors, index),
+                    count > 0
                 else { return nil }
                 return "\(Numeral.grouped(count)) with \(code)"
             }
-        guard !seen.isEmpty else { return [] }
+        guard !errorTexts.isEmpty else { return [] }
         return [
             Finding(
                 severity: .broken,
                 alert: "CausewayRedisErrors",
-                observation: "Redis answers calls with errors: \(seen.joined(separator: ", ")).",
+                observation: "Redis answers calls with errors: \(errorTexts.joined(separator: ", ")).",
                 meaning: "The calls are repeated until they succeed. Their commands wait; none is lost.",
                 action: "The event redis-error below has the text.",
-                kinds: [.redisError]
+                logKinds: [.redisError]
             )
         ]
     }
 
-    private var redisReplicas: [Finding] {
+    private var redisReplicaFindings: [Finding] {
         guard let code = labels.redisErrors.firstIndex(of: "replicasMissing"),
             let count = window.count(.redisErrors, code), count > 0
         else { return [] }
@@ -211,13 +214,13 @@ struct Diagnosis {
                 observation: "Redis replicas did not acknowledge writes, \(Numeral.grouped(count)) times.",
                 meaning: "Registrations and held states wait 10 s for redis.replicas, then continue without them.",
                 action: "Bring the replicas back. A failover before that makes workers read Kafka's records again.",
-                kinds: [.redisReplicasMissing, .redisReplicasBack]
+                logKinds: [.redisReplicasMissing, .redisReplicasBack]
             )
         ]
     }
 
-    private var kafka: [Finding] {
-        guard now[.kafkaReady] == 0 else { return [] }
+    private var kafkaFindings: [Finding] {
+        guard totals[.kafkaReady] == 0 else { return [] }
         return [
             Finding(
                 severity: .broken,
@@ -226,14 +229,14 @@ struct Diagnosis {
                 meaning: "Nothing is read, and results cannot be written. Records in progress wait; none is lost.",
                 action:
                     "Check the brokers, the network policy and the credentials; see the events kafka-away and kafka-error below.",
-                kinds: [.kafkaAway, .kafkaError]
+                logKinds: [.kafkaAway, .kafkaError]
             )
         ]
     }
 
-    private var partitions: [Finding] {
+    private var partitionFindings: [Finding] {
         var findings: [Finding] = []
-        if now[.partitionsAssigned] == 0, now[.kafkaReady] != 0, !condition.isDraining {
+        if totals[.partitionsAssigned] == 0, totals[.kafkaReady] != 0, !condition.isDraining {
             let isMember = condition.membership == .member
             findings.append(
                 Finding(
@@ -248,15 +251,17 @@ struct Diagnosis {
                     action: isMember
                         ? "Nothing. Or run fewer workers, or add partitions."
                         : "Wait a minute; then check the topics, the group's name and its rights.",
-                    kinds: isMember ? [] : [.kafkaError]
+                    logKinds: isMember ? [] : [.kafkaError]
                 )
             )
         }
-        // A fan-out record settles only with the last of its members. So `audiences` reports on these records
+        // A fan-out record settles only with the last of its members. So `audienceFindings` reports on these records
         // instead.
-        let single = now.partitions.filter { Int($0.topic) != labels.fanoutTopic }
-        if let oldest = single.max(by: { $0.oldestUnsettledMilliseconds < $1.oldestUnsettledMilliseconds }),
-            oldest.oldestUnsettledMilliseconds > Self.staleMilliseconds
+        let singleCommandPartitions = totals.partitions.filter { Int($0.topic) != labels.fanoutTopic }
+        if let oldest = singleCommandPartitions.max(by: {
+            $0.oldestUnsettledMilliseconds < $1.oldestUnsettledMilliseconds
+        }),
+            oldest.oldestUnsettledMilliseconds > Self.staleAfterMilliseconds
         {
             let age = Numeral.duration(microseconds: oldest.oldestUnsettledMilliseconds * 1_000)
             findings.append(
@@ -271,27 +276,27 @@ struct Diagnosis {
                 )
             )
         }
-        if now[.partitionsStuck] > 0 {
+        if totals[.partitionsStuck] > 0 {
             findings.append(
                 Finding(
                     severity: .broken,
                     alert: "CausewayPartitionStandsStill",
-                    observation: "\(now[.partitionsStuck]) partitions are stuck and not read.",
+                    observation: "\(totals[.partitionsStuck]) partitions are stuck and not read.",
                     meaning:
                         "The offset to continue at is not known, or records were deleted before they were read.",
                     action:
                         "The event offset-gone below names them. An operator must decide where to continue: see the runbook.",
-                    kinds: [.offsetGone]
+                    logKinds: [.offsetGone]
                 )
             )
         }
-        if let lag = lagGrowth { findings.append(lag) }
-        if now[.partitionsPaused] > 0 {
+        if let lag = lagGrowthFinding { findings.append(lag) }
+        if totals[.partitionsPaused] > 0 {
             findings.append(
                 Finding(
                     severity: .attention,
                     alert: "",
-                    observation: "\(now[.partitionsPaused]) partitions are paused.",
+                    observation: "\(totals[.partitionsPaused]) partitions are paused.",
                     meaning: "A lane holds as many records as it may.",
                     action: "See below what the waiting records wait for: that part is slow."
                 )
@@ -300,13 +305,13 @@ struct Diagnosis {
         return findings
     }
 
-    private var lagGrowth: Finding? {
-        guard let before = window.before, window.milliseconds >= 30_000 else { return nil }
-        let lagNow = Self.lag(now)
+    private var lagGrowthFinding: Finding? {
+        guard let before = window.earlier, window.milliseconds >= 30_000 else { return nil }
+        let lagNow = Self.lag(totals)
         let lagBefore = Self.lag(before)
         // A lag of a few seconds' records is normal.
-        let usual = (window.count(.recordsReceived) ?? 0) * Self.usualLagMilliseconds / window.milliseconds
-        guard lagNow - lagBefore > max(1_000, usual) else { return nil }
+        let usualLag = (window.count(.recordsReceived) ?? 0) * Self.usualLagMilliseconds / window.milliseconds
+        guard lagNow - lagBefore > max(1_000, usualLag) else { return nil }
         return Finding(
             severity: .attention,
             alert: "CausewayLagGrows",

@@ -22,27 +22,28 @@ struct HealthReport: Sendable {
 
 extension HealthReport {
     /// `/livez` fails if a thread runs no turn for longer than this time.
-    static let silenceMilliseconds: Int64 = 15_000
+    static let silenceMillisecondsMax: Int64 = 15_000
     /// How long after the endpoint's start a thread may take until its first turn.
-    static let firstTurnMilliseconds: Int64 = 30_000
+    static let firstTurnMillisecondsMax: Int64 = 30_000
 
     /// How long after the endpoint's start the first broker may take to answer before Kafka counts as down.
-    static let firstContactMilliseconds: Int64 = 30_000
+    static let firstContactMillisecondsMax: Int64 = 30_000
 
     /// Checks whether the worker is alive: every thread runs turns. If a thread is stuck, only a restart
     /// helps.
-    static func live(silences: [(thread: String, milliseconds: Int64?)], uptimeMilliseconds: Int64) -> HealthReport {
+    static func liveness(silences: [(thread: String, milliseconds: Int64?)], uptimeMilliseconds: Int64) -> HealthReport
+    {
         HealthReport(
             checks: silences.map { thread, silence in
                 guard let silence else {
                     return Check(
                         name: thread,
-                        isPassed: uptimeMilliseconds < firstTurnMilliseconds,
+                        isPassed: uptimeMilliseconds < firstTurnMillisecondsMax,
                         text: "has not turned yet"
                     )
                 }
                 let age = "turned \(Numeral.exact(silence, divisor: 1_000)) s ago"
-                return Check(name: thread, isPassed: silence < silenceMilliseconds, text: age)
+                return Check(name: thread, isPassed: silence < silenceMillisecondsMax, text: age)
             }
         )
     }
@@ -53,15 +54,15 @@ extension HealthReport {
     ///
     /// - Parameter isEveryKeyRefused: whether APNs refuses the provider tokens of every app, so that this
     ///   worker could send nothing.
-    static func ready(
+    static func readiness(
         _ condition: WorkerCondition,
         isEveryKeyRefused: Bool,
         uptimeMilliseconds: Int64
     ) -> HealthReport {
         // Use only this condition. The published metrics are a moment older, so a mixture could show a state
         // that never existed.
-        let isMissed = !condition.hasReachedKafka && uptimeMilliseconds >= firstContactMilliseconds
-        let isKafkaUnreachable = condition.isKafkaUnreachable || isMissed
+        let isFirstContactLate = !condition.hasReachedKafka && uptimeMilliseconds >= firstContactMillisecondsMax
+        let isKafkaUnreachable = condition.isKafkaUnreachable || isFirstContactLate
         return HealthReport(checks: [
             group(condition, isKafkaUnreachable: isKafkaUnreachable),
             keys(condition, isEveryKeyRefused: isEveryKeyRefused),

@@ -8,13 +8,13 @@ extension StatusBuilder {
     private var appsWithAudiences: [(index: Int, name: String)] {
         labels.apps.enumerated()
             .filter { index, _ in
-                now[.audienceCommands, index] > 0 || now.sum(.audienceRanges, index) > 0
-                    || now[.audienceRounds, index] > 0
+                totals[.audienceCommands, index] > 0 || totals.sum(.audienceRanges, index) > 0
+                    || totals[.audienceRounds, index] > 0
             }
             .map { ($0.offset, $0.element) }
     }
 
-    var audiences: StatusTable {
+    var audiencesTable: StatusTable {
         StatusTable(
             key: "audiences",
             title: "Audiences",
@@ -29,25 +29,25 @@ extension StatusBuilder {
                 .init(key: "parked", title: "members retried"),
             ] + Self.quantileColumns,
             rows: appsWithAudiences.map { index, name in
-                let oldest = now[.audienceOldestRound, index]
+                let oldest = totals[.audienceOldestRoundAge, index]
                 let age = StatusCell.duration(milliseconds: oldest > 0 ? oldest : nil)
-                let range = now[.audienceOldestRange, index]
+                let range = totals[.audienceOldestRangeAge, index]
                 return [
-                    .words(name), .count(now[.audienceCommands, index]), .count(now.sum(.audienceRanges, index)),
-                    .count(now[.audienceRanges, index, Int(RoundOutcome.superseded.rawValue)]),
-                    .count(now[.audienceRounds, index]),
-                    oldest > Diagnosis.staleMilliseconds ? age.styled(.attention) : age,
-                    .duration(milliseconds: range > 0 ? range : nil), .count(now[.audienceMembersParked, index]),
-                ] + Self.quantiles(window.histogram(.audienceRangeTime, index))
+                    .words(name), .count(totals[.audienceCommands, index]), .count(totals.sum(.audienceRanges, index)),
+                    .count(totals[.audienceRanges, index, Int(RoundOutcome.superseded.rawValue)]),
+                    .count(totals[.audienceRounds, index]),
+                    oldest > Diagnosis.staleAfterMilliseconds ? age.styled(.attention) : age,
+                    .duration(milliseconds: range > 0 ? range : nil), .count(totals[.audienceMembersParked, index]),
+                ] + Self.quantileCells(window.histogram(.audienceRangeTime, index))
             },
             emptyText: Self.noCommand
         )
     }
 
-    var audienceMembers: StatusTable {
+    var audienceMembersTable: StatusTable {
         let rows = appsWithAudiences.flatMap { index, name in
             MemberOutcome.allCases
-                .filter { now[.audienceMembers, index, Int($0.rawValue)] > 0 }
+                .filter { totals[.audienceMembers, index, Int($0.rawValue)] > 0 }
                 .map { outcome in
                     [.words(name), .words("\(outcome.name)")]
                         + flowCells(.audienceMembers, index, Int(outcome.rawValue))

@@ -7,13 +7,13 @@ extension StatusBuilder {
     private var poolsWithChannels: [(pool: LabelSpace.Pool, counts: ChannelStatus.Counts)] {
         zip(labels.pools, channelCounts)
             .filter { _, counts in
-                counts.isDeclared || counts.known > 0 || counts.listed > 0 || counts.created > 0
-                    || counts.failure != nil
+                counts.isDeclared || counts.audienceChannels > 0 || counts.listedChannels > 0 || counts.creations > 0
+                    || counts.lastFailure != nil
             }
             .map { ($0, $1) }
     }
 
-    var channels: StatusTable {
+    var channelsTable: StatusTable {
         StatusTable(
             key: "channels",
             title: "Broadcast channels",
@@ -33,37 +33,39 @@ extension StatusBuilder {
                 .init(key: "lastError", title: "last error"), .init(key: "lastErrorSecondsAgo", title: "ago"),
             ],
             rows: poolsWithChannels.map { pool, counts in
-                let most = max(counts.known, counts.listed)
+                let most = max(counts.audienceChannels, counts.listedChannels)
                 let share = StatusCell.share(millionths: most * 1_000_000 / Int64(Limits.channelsPerApp))
                 return [
-                    .words(pool.app), .words(pool.environment), .count(counts.known),
-                    most > Diagnosis.channelsMany ? share.styled(.attention) : share,
-                    counts.listed > 0 ? .count(counts.listed) : .none,
-                ] + waiting(counts.lastSnapshot) + [
-                    counts.failure.map { .words($0.text).styled(.attention) } ?? .none,
-                    .duration(milliseconds: counts.failure.map { age($0.atMilliseconds) }),
+                    .words(pool.app), .words(pool.environment), .count(counts.audienceChannels),
+                    most > Diagnosis.channelsBeforeWarningMax ? share.styled(.attention) : share,
+                    counts.listedChannels > 0 ? .count(counts.listedChannels) : .none,
+                ] + snapshotCells(counts.lastSnapshot) + [
+                    counts.lastFailure.map { .words($0.text).styled(.attention) } ?? .none,
+                    .duration(milliseconds: counts.lastFailure.map { age($0.atMilliseconds) }),
                 ]
             },
             emptyText: "No audience has a channel."
         )
     }
 
-    private func waiting(_ lastSnapshot: ChannelStatus.Snapshot?) -> [StatusCell] {
+    private func snapshotCells(_ lastSnapshot: ChannelStatus.Snapshot?) -> [StatusCell] {
         guard let lastSnapshot else { return [StatusCell](repeating: .none, count: 6) }
         return [
-            .count(Int64(lastSnapshot.creationsOpen)), .count(Int64(lastSnapshot.unpublished)),
-            .count(Int64(lastSnapshot.deletionsPlanned)),
-            .duration(milliseconds: lastSnapshot.nextDeletionMilliseconds.map { max(0, -difference($0)) }),
+            .count(Int64(lastSnapshot.openCreations)), .count(Int64(lastSnapshot.unpublishedChannels)),
+            .count(Int64(lastSnapshot.plannedDeletions)),
+            .duration(
+                milliseconds: lastSnapshot.nextDeletionMilliseconds.map { max(0, -elapsedMilliseconds(since: $0)) }
+            ),
             .duration(milliseconds: age(lastSnapshot.atMilliseconds)),
             .duration(milliseconds: lastSnapshot.reconciledAtMilliseconds.map(age)),
         ]
     }
 
-    private func age(_ moment: Int64) -> Int64 { max(0, difference(moment)) }
+    private func age(_ moment: Int64) -> Int64 { max(0, elapsedMilliseconds(since: moment)) }
 
     /// Returns how long ago a time was; 0 if the subtraction overflows. Times come from Redis, where other
     /// programs may write any number.
-    private func difference(_ moment: Int64) -> Int64 {
+    private func elapsedMilliseconds(since moment: Int64) -> Int64 {
         let (difference, overflows) = wallMilliseconds.subtractingReportingOverflow(moment)
         return overflows ? 0 : difference
     }

@@ -1,7 +1,7 @@
 import Logging
 
 extension StatusBuilder {
-    var threads: StatusTable {
+    var threadsTable: StatusTable {
         StatusTable(
             key: "threads",
             title: "Threads",
@@ -10,15 +10,16 @@ extension StatusBuilder {
                 .init(key: "thread", title: "thread"), .init(key: "busy", title: "busy"),
                 .init(key: "turnedSecondsAgo", title: "last turn, ago"),
             ],
-            rows: window.now.silences.enumerated()
+            rows: window.current.silences.enumerated()
                 .map { index, silence in
-                    let isLane = index < window.now.lanes.count
-                    let busy = isLane ? window.now.lane(index, .laneBusyRatio) : window.now[.kafkaThreadBusyRatio]
+                    let isLane = index < window.current.lanes.count
+                    let busy =
+                        isLane ? window.current.lane(index, .laneBusyRatio) : window.current[.kafkaThreadBusyRatio]
                     let age = StatusCell.duration(milliseconds: silence.milliseconds)
-                    let isStuck = (silence.milliseconds ?? 0) >= HealthReport.silenceMilliseconds
+                    let isStuck = (silence.milliseconds ?? 0) >= HealthReport.silenceMillisecondsMax
                     return [
                         .words(silence.thread),
-                        .share(millionths: busy).styled(busy > Diagnosis.busyMillionths ? .attention : .plain),
+                        .share(millionths: busy).styled(busy > Diagnosis.busyMillionthsMax ? .attention : .plain),
                         isStuck ? age.styled(.broken) : age,
                     ]
                 }

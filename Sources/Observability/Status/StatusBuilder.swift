@@ -5,7 +5,7 @@ struct StatusBuilder {
     /// The most partitions that are shown. The table has those with the largest lag or wait.
     static let partitionsMax = 12
     static let eventsMax = 20
-    static let countsMax = 5
+    static let largestCountsMax = 5
 
     let labels: LabelSpace
     let window: MetricWindow
@@ -17,11 +17,11 @@ struct StatusBuilder {
     let channelCounts: [ChannelStatus.Counts]
     let wallMilliseconds: Int64
 
-    var now: MetricTotals { window.now }
+    var totals: MetricTotals { window.current }
 
     func report(host: String, uptimeMilliseconds: Int64) -> StatusReport {
-        let live = HealthReport.live(silences: now.silences, uptimeMilliseconds: uptimeMilliseconds)
-        let ready = HealthReport.ready(
+        let liveness = HealthReport.liveness(silences: totals.silences, uptimeMilliseconds: uptimeMilliseconds)
+        let readiness = HealthReport.readiness(
             condition,
             isEveryKeyRefused: condition.isEveryKeyRefused(of: labels),
             uptimeMilliseconds: uptimeMilliseconds
@@ -30,9 +30,9 @@ struct StatusBuilder {
             labels: labels,
             window: window,
             condition: condition,
-            live: live,
+            liveness: liveness,
             process: process,
-            kinds: events.map(\.kind)
+            loggedKinds: events.map(\.kind)
         )
         return StatusReport(
             host: host,
@@ -40,13 +40,14 @@ struct StatusBuilder {
             wallMilliseconds: wallMilliseconds,
             uptimeMilliseconds: uptimeMilliseconds,
             summary: summary,
-            findings: diagnosis.findings.map(withItsEvents),
-            live: live,
-            ready: ready,
+            findings: diagnosis.findings.map(addingLogLines),
+            liveness: liveness,
+            readiness: readiness,
             tables: [
-                flow, outcomes, freshness, stages, audiences, audienceMembers, channels, waits, pools, answers, redis,
-                partitions,
-                threads, processTable,
+                flowTable, outcomesTable, freshnessTable, latencyTable, audiencesTable, audienceMembersTable,
+                channelsTable, waitsTable, poolsTable, answersTable, redisTable,
+                partitionsTable,
+                threadsTable, processTable,
                 eventsTable,
             ]
         )
@@ -54,9 +55,9 @@ struct StatusBuilder {
 
     /// Adds the matching log lines to a finding, so that the reader need not search for them in the table of
     /// events.
-    private func withItsEvents(_ finding: Finding) -> Finding {
+    private func addingLogLines(to finding: Finding) -> Finding {
         var finding = finding
-        finding.seen = events.filter { finding.kinds.contains($0.kind) }
+        finding.logLines = events.filter { finding.logKinds.contains($0.kind) }
             .map { event in
                 let age = max(0, wallMilliseconds - event.lastWallMilliseconds)
                 let ago = Numeral.duration(microseconds: age.multipliedReportingOverflow(by: 1_000).partialValue)
@@ -81,9 +82,9 @@ struct StatusBuilder {
 
     // MARK: - What flows
 
-    private var flow: StatusTable {
+    private var flowTable: StatusTable {
         let lines: [(String, Metric)] = [
-            ("records received", .recordsReceived), ("merged into a newer state", .coalesced),
+            ("records received", .recordsReceived), ("merged into a newer state", .commandsCoalesced),
             ("commands settled", .outcomes), ("pushes", .pushes), ("pushes retried", .pushRetries),
             ("at priority 10", .budgetSpent), ("asked for 10, sent at 5", .budgetDemotions),
             ("tokens reported dead", .invalidations), ("dead letters", .deadLetters),
@@ -95,7 +96,7 @@ struct StatusBuilder {
             rows: lines.map { title, metric in
                 [
                     .words(title), .rate(window.count(metric), windowMilliseconds: window.milliseconds),
-                    .count(now.sum(metric)),
+                    .count(totals.sum(metric)),
                 ]
             }
         )
@@ -109,15 +110,15 @@ struct StatusBuilder {
     func flowCells(_ metric: Metric, _ first: Int, _ second: Int) -> [StatusCell] {
         [
             .rate(window.count(metric, first, second), windowMilliseconds: window.milliseconds),
-            .count(now[metric, first, second]),
+            .count(totals[metric, first, second]),
         ]
     }
 
-    private var outcomes: StatusTable {
+    private var outcomesTable: StatusTable {
         let rows = (labels.apps + ["none"]).enumerated()
             .flatMap { app, name in
                 labels.outcomes.enumerated()
-                    .filter { now[.outcomes, app, $0.offset] > 0 }
+                    .filter { totals[.outcomes, app, $0.offset] > 0 }
                     .map { outcome, text in [.words(name), .words(text)] + flowCells(.outcomes, app, outcome) }
             }
         return StatusTable(
@@ -129,17 +130,17 @@ struct StatusBuilder {
         )
     }
 
-    private var freshness: StatusTable {
+    private var freshnessTable: StatusTable {
         StatusTable(
             key: "freshness",
             title: "Freshness",
             explanation: "From a command's record time to APNs' 200, last minute.",
             columns: [.init(key: "app", title: "app")] + Self.quantileColumns,
-            rows: labels.apps.enumerated().map { [.words($1)] + Self.quantiles(window.histogram(.freshness, $0)) }
+            rows: labels.apps.enumerated().map { [.words($1)] + Self.quantileCells(window.histogram(.freshness, $0)) }
         )
     }
 
-    private var stages: StatusTable {
+    private var latencyTable: StatusTable {
         let meanings: [LatencyPart: String] = [
             .queue: "Kafka, until received", .admit: "merging, pace, Redis", .stream: "waiting for a connection",
             .apns: "Apple and the network", .settle: "the result, until acknowledged",
@@ -148,9 +149,9 @@ struct StatusBuilder {
             key: "stages",
             title: "Where the time goes",
             columns: [.init(key: "stage", title: "stage"), .init(key: "meaning", title: "")] + Self.quantileColumns,
-            rows: LatencyPart.allCases.map { stage in
-                [.words(stage.name), .words(meanings[stage] ?? "").styled(.faint)]
-                    + Self.quantiles(window.histogram(.stage, Int(stage.rawValue)))
+            rows: LatencyPart.allCases.map { part in
+                [.words(part.name), .words(meanings[part] ?? "").styled(.faint)]
+                    + Self.quantileCells(window.histogram(.latencyPartTime, Int(part.rawValue)))
             }
         )
     }
@@ -160,13 +161,13 @@ struct StatusBuilder {
         .init(key: "p99Seconds", title: "p99"), .init(key: "count", title: "of"),
     ]
 
-    static func quantiles(_ histogram: HistogramReading) -> [StatusCell] {
+    static func quantileCells(_ histogram: HistogramReading) -> [StatusCell] {
         [50, 90, 99].map { .duration(microseconds: histogram.quantile(percent: $0)) } + [.count(histogram.count)]
     }
 
     // MARK: - What waits
 
-    private var waits: StatusTable {
+    private var waitsTable: StatusTable {
         let meanings: [RecordWait: String] = [
             .redis: "a reply of Redis", .pace: "their activity's pace, budget or back-off",
             .stream: "room on a connection",
@@ -176,7 +177,7 @@ struct StatusBuilder {
             key: "waiting",
             title: "What waits",
             explanation:
-                "\(Numeral.grouped(now[.recordsInProgress])) records are held between receipt and acknowledged result.",
+                "\(Numeral.grouped(totals[.recordsInProgress])) records are held between receipt and acknowledged result.",
             columns: [
                 .init(key: "for", title: "for"), .init(key: "meaning", title: ""),
                 .init(key: "records", title: "records"),
@@ -184,36 +185,38 @@ struct StatusBuilder {
             rows: RecordWait.allCases.map { wait in
                 [
                     .words(wait.name), .words(meanings[wait] ?? "").styled(.faint),
-                    .count(now[.recordsWaiting, Int(wait.rawValue)]),
+                    .count(totals[.recordsWaiting, Int(wait.rawValue)]),
                 ]
             }
         )
     }
 
-    private var partitions: StatusTable {
-        let shown = now.partitions
+    private var partitionsTable: StatusTable {
+        let shownPartitions = totals.partitions
             .sorted {
                 (max($0.lag, 0), $0.oldestUnsettledMilliseconds) > (max($1.lag, 0), $1.oldestUnsettledMilliseconds)
             }
             .prefix(Self.partitionsMax)
-        let more = now.partitions.count - shown.count
+        let hiddenCount = totals.partitions.count - shownPartitions.count
         let text =
-            "\(now[.partitionsAssigned]) assigned, \(now[.partitionsPaused]) paused, lag "
-            + "\(Numeral.grouped(Diagnosis.lag(now)))"
+            "\(totals[.partitionsAssigned]) assigned, \(totals[.partitionsPaused]) paused, lag "
+            + "\(Numeral.grouped(Diagnosis.lag(totals)))"
         return StatusTable(
             key: "partitions",
             title: "Kafka: \(text)",
-            explanation: (now[.kafkaReady] != 0 ? "A broker is reachable." : "No broker is reachable.")
-                + (now[.readAheadActive] != 0 ? " Catching up: records are read ahead." : "")
-                + (now.sum(.kafkaErrors) > 0
-                    ? " Errors since the start: \(counts(.kafkaErrors, labels.kafkaErrors))." : "")
-                + (more > 0 ? " The \(shown.count) partitions that lag most; \(more) more are not shown." : ""),
+            explanation: (totals[.kafkaReady] != 0 ? "A broker is reachable." : "No broker is reachable.")
+                + (totals[.readAheadActive] != 0 ? " Catching up: records are read ahead." : "")
+                + (totals.sum(.kafkaErrors) > 0
+                    ? " Errors since the start: \(largestCounts(.kafkaErrors, labels.kafkaErrors))." : "")
+                + (hiddenCount > 0
+                    ? " The \(shownPartitions.count) partitions that lag most; \(hiddenCount) more are not shown."
+                    : ""),
             columns: [
                 .init(key: "topic", title: "topic"), .init(key: "partition", title: "partition"),
                 .init(key: "lag", title: "lag"), .init(key: "oldestUnsettledSeconds", title: "oldest unsettled"),
                 .init(key: "watermark", title: "settled up to"),
             ],
-            rows: shown.map { reading in
+            rows: shownPartitions.map { reading in
                 let oldest = reading.oldestUnsettledMilliseconds
                 let age = StatusCell.duration(milliseconds: oldest > 0 ? oldest : nil)
                 return [
@@ -221,8 +224,8 @@ struct StatusBuilder {
                         labels.topics.indices.contains(Int(reading.topic)) ? labels.topics[Int(reading.topic)] : "?"
                     ),
                     .count(Int64(reading.partition)), reading.lag >= 0 ? .count(reading.lag) : .none,
-                    oldest > Diagnosis.staleMilliseconds ? age.styled(.attention) : age,
-                    reading.watermark >= 0 ? .count(reading.watermark) : .none,
+                    oldest > Diagnosis.staleAfterMilliseconds ? age.styled(.attention) : age,
+                    reading.settledWatermark >= 0 ? .count(reading.settledWatermark) : .none,
                 ]
             },
             emptyText: "No partition is assigned."
@@ -230,18 +233,18 @@ struct StatusBuilder {
     }
 
     /// Returns the largest counts with their names: `stream 1,144, deadline 2`.
-    private func counts(_ metric: Metric, _ names: [String]) -> String {
-        names.indices.map { (name: names[$0], count: now[metric, $0]) }
+    private func largestCounts(_ metric: Metric, _ names: [String]) -> String {
+        names.indices.map { (name: names[$0], count: totals[metric, $0]) }
             .filter { $0.count > 0 }
             .sorted { $0.count > $1.count }
-            .prefix(Self.countsMax)
+            .prefix(Self.largestCountsMax)
             .map { "\($0.name) \(Numeral.grouped($0.count))" }
             .joined(separator: ", ")
     }
 
     // MARK: - APNs and Redis
 
-    private var pools: StatusTable {
+    private var poolsTable: StatusTable {
         StatusTable(
             key: "pools",
             title: "APNs",
@@ -255,25 +258,25 @@ struct StatusBuilder {
             ],
             rows: labels.pools.enumerated()
                 .map { index, pool in
-                    let isOpen = now[.breakerOpen, index] != 0
+                    let isOpen = totals[.breakerOpen, index] != 0
                     let connections = ConnectionState.allCases.map {
-                        StatusCell.count(now[.apnsConnections, index, Int($0.rawValue)])
+                        StatusCell.count(totals[.apnsConnections, index, Int($0.rawValue)])
                     }
                     return [
                         .words(pool.app), .words(pool.environment), .flag(isOpen).styled(isOpen ? .broken : .plain),
                     ] + connections + [
-                        .count(now[.apnsStreams, index]), .count(now[.pushesInFlight, index]),
-                        .count(now[.pushesWaiting, index]),
+                        .count(totals[.apnsStreams, index]), .count(totals[.pushesInFlight, index]),
+                        .count(totals[.pushesWaiting, index]),
                     ]
                 }
         )
     }
 
-    private var answers: StatusTable {
+    private var answersTable: StatusTable {
         let rows = labels.pools.enumerated()
             .flatMap { index, pool in
                 labels.responses.labels.enumerated()
-                    .filter { now[.pushes, index, $0.offset] > 0 }
+                    .filter { totals[.pushes, index, $0.offset] > 0 }
                     .map { answer, values in
                         [pool.app, pool.environment, values[0], values[1]].map { .words($0) }
                             + flowCells(.pushes, index, answer)
@@ -291,8 +294,8 @@ struct StatusBuilder {
         )
     }
 
-    private var redis: StatusTable {
-        let lanes = now.lanes.indices.count { now.lane($0, .redisReady) != 0 }
+    private var redisTable: StatusTable {
+        let lanes = totals.lanes.indices.count { totals.lane($0, .redisReady) != 0 }
         let calls = window.histogram(.redisRoundTrip)
         return StatusTable(
             key: "redis",
@@ -305,12 +308,12 @@ struct StatusBuilder {
             ],
             rows: [
                 [
-                    .count(Int64(lanes)).styled(lanes < now.lanes.count ? .broken : .plain),
-                    .count(Int64(now.lanes.count)),
-                ] + Self.quantiles(calls) + [
-                    .count(now[.redisServersUnavailable]), .count(now.sum(.redisReconnects)),
-                    .count(now.sum(.redisErrors)),
-                    .words(counts(.redisErrors, labels.redisErrors)),
+                    .count(Int64(lanes)).styled(lanes < totals.lanes.count ? .broken : .plain),
+                    .count(Int64(totals.lanes.count)),
+                ] + Self.quantileCells(calls) + [
+                    .count(totals[.redisServersUnavailable]), .count(totals.sum(.redisReconnects)),
+                    .count(totals.sum(.redisErrors)),
+                    .words(largestCounts(.redisErrors, labels.redisErrors)),
                 ]
             ]
         )

@@ -118,9 +118,9 @@ struct Finding: Sendable, Equatable {
     var meaning: String
     var action: String
     /// The kinds of log lines that give details.
-    var kinds: [LogKind] = []
+    var logKinds: [LogKind] = []
     /// The metadata of the last lines of these kinds, the latest first.
-    var seen: [String] = []
+    var logLines: [String] = []
 }
 
 /// The content of /statusz.
@@ -131,8 +131,8 @@ struct StatusReport: Sendable {
     var uptimeMilliseconds: Int64
     var summary: String
     var findings: [Finding]
-    var live: HealthReport
-    var ready: HealthReport
+    var liveness: HealthReport
+    var readiness: HealthReport
     var tables: [StatusTable]
 
     /// The severity of the worst finding; nil without findings.

@@ -34,19 +34,19 @@ enum StatusPage {
             case .attention: (.attention, "Something needs attention.")
             case .note, nil: (.good, "All is well.")
             }
-        let health = [("live", report.live), ("ready", report.ready)]
+        let health = [("live", report.liveness), ("ready", report.readiness)]
             .map { name, report in
                 let checks = report.checks.map { "\($0.name): \($0.text)" }.joined(separator: "; ")
                 let style: StatusCell.Style = report.isPassed ? .good : .broken
                 return "<span class=\"\(style.rawValue)\" title=\"\(escaped(checks))\">"
                     + "\(report.isPassed ? "" : "not ")\(name)</span>"
             }
-        let up = Numeral.duration(
+        let uptimeText = Numeral.duration(
             microseconds: report.uptimeMilliseconds.multipliedReportingOverflow(by: 1_000).partialValue
         )
         return "<header>\n<h1 class=\"\(verdict.style.rawValue)\">\(verdict.text)</h1>\n"
             + "<p class=\"summary\">\(escaped(report.summary))</p>\n"
-            + "<p class=\"faint\">causeway \(escaped(report.version)) on \(escaped(report.host)), up \(up), "
+            + "<p class=\"faint\">causeway \(escaped(report.version)) on \(escaped(report.host)), up \(uptimeText), "
             + "\(health.joined(separator: ", ")), \(Timestamp(milliseconds: report.wallMilliseconds))</p>\n</header>\n"
     }
 
@@ -62,7 +62,7 @@ enum StatusPage {
                 }
             text += "<article class=\"\(style.rawValue)\">\n<h3>\(escaped(finding.observation))</h3>\n"
             text += "<p>\(escaped(finding.meaning))</p>\n<p><b>Do:</b> \(escaped(finding.action))</p>\n"
-            for line in finding.seen { text += "<p><code>\(escaped(line))</code></p>\n" }
+            for line in finding.logLines { text += "<p><code>\(escaped(line))</code></p>\n" }
             if !finding.alert.isEmpty {
                 text += "<p class=\"faint\">Runbook: <code>\(escaped(finding.alert))</code></p>\n"
             }
@@ -143,7 +143,7 @@ enum StatusDocument {
                 ("severity", string(finding.severity.name)), ("alert", string(finding.alert)),
                 ("sight", string(finding.observation)),
                 ("meaning", string(finding.meaning)), ("action", string(finding.action)),
-                ("seen", array(finding.seen.map(string))),
+                ("seen", array(finding.logLines.map(string))),
             ])
         }
         var members: [(String, String)] = [
@@ -152,7 +152,7 @@ enum StatusDocument {
             ("upSeconds", Numeral.exact(report.uptimeMilliseconds, divisor: 1_000)),
             ("summary", string(report.summary)),
             ("severity", report.severity.map { string($0.name) } ?? "null"),
-            ("live", health(report.live)), ("ready", health(report.ready)), ("findings", array(findings)),
+            ("live", health(report.liveness)), ("ready", health(report.readiness)), ("findings", array(findings)),
         ]
         for table in report.tables {
             let rows = table.rows.map { row in object(zip(table.columns, row).map { ($0.key, $1.json) }) }

@@ -2,7 +2,7 @@ import HTTP
 import Numbers
 
 /// The formats of /statusz.
-enum StatusForm: String, CaseIterable {
+enum StatusFormat: String, CaseIterable {
     /// Text for terminals. The default for clients such as curl that request no format.
     case text
     /// HTML for browsers, which ask for it in `Accept`.
@@ -11,8 +11,8 @@ enum StatusForm: String, CaseIterable {
 
     /// Chooses the format by the query (`?format=text`), else by the media types that the client accepts.
     init(_ head: HTTPRequestHead) {
-        if let name = head.query["format"], let form = StatusForm(rawValue: name) {
-            self = form
+        if let name = head.query["format"], let format = StatusFormat(rawValue: name) {
+            self = format
             return
         }
         let types = (head.fields["accept"] ?? "").split(separator: ",")
@@ -27,20 +27,20 @@ enum StatusText {
     private static let gap = "  "
 
     static func text(_ report: StatusReport) -> String {
-        let up = Numeral.duration(
+        let uptimeText = Numeral.duration(
             microseconds: report.uptimeMilliseconds.multipliedReportingOverflow(by: 1_000).partialValue
         )
         var text = "\(verdict(report)) \(line(report.summary))\n"
-        text += "causeway \(line(report.version)) on \(line(report.host)), up \(up), "
+        text += "causeway \(line(report.version)) on \(line(report.host)), up \(uptimeText), "
         text += "\(Timestamp(milliseconds: report.wallMilliseconds))\n"
-        for (name, health) in [("live", report.live), ("ready", report.ready)] {
+        for (name, health) in [("live", report.liveness), ("ready", report.readiness)] {
             let checks = health.checks.map { "\($0.isPassed ? "" : "NOT ")\($0.name): \($0.text)" }
             text += "\(health.isPassed ? "" : "NOT ")\(name): \(line(checks.joined(separator: "; ")))\n"
         }
         for finding in report.findings { text += "\n" + self.text(finding) }
         for table in report.tables where !table.rows.isEmpty { text += "\n" + self.text(table) }
-        let empty = report.tables.filter(\.rows.isEmpty).map(\.title)
-        if !empty.isEmpty { text += "\nNothing in: \(empty.joined(separator: ", "))\n" }
+        let emptyTitles = report.tables.filter(\.rows.isEmpty).map(\.title)
+        if !emptyTitles.isEmpty { text += "\nNothing in: \(emptyTitles.joined(separator: ", "))\n" }
         return text
     }
 
@@ -57,7 +57,7 @@ enum StatusText {
             "\(finding.severity.name.uppercased()): \(line(finding.observation))", indentation + line(finding.meaning),
             indentation + "Do: " + line(finding.action),
         ]
-        lines += finding.seen.map { indentation + "Log: " + line($0) }
+        lines += finding.logLines.map { indentation + "Log: " + line($0) }
         if !finding.alert.isEmpty { lines.append(indentation + "Runbook: " + finding.alert) }
         return lines.joined(separator: "\n") + "\n"
     }

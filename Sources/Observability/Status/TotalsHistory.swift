@@ -9,39 +9,41 @@ struct TotalsHistory: Sendable {
     mutating func append(_ totals: MetricTotals) {
         if samples.count == Self.samplesMax { samples.removeFirst() }
         // Only sums are compared later, so drop the lanes' many cells.
-        var kept = totals
-        kept.lanes = []
-        samples.append(kept)
+        var sample = totals
+        sample.lanes = []
+        samples.append(sample)
     }
 
     /// Returns the latest totals that are at least as old as the window, else the oldest totals.
-    func before(nowMilliseconds: Int64) -> MetricTotals? {
+    func totalsBeforeWindow(nowMilliseconds: Int64) -> MetricTotals? {
         samples.last { $0.takenAtMilliseconds <= nowMilliseconds - Self.windowMilliseconds } ?? samples.first
     }
 }
 
 /// The current totals and older ones from up to a minute ago. Status and diagnosis compare them.
 struct MetricWindow: Sendable {
-    var now: MetricTotals
-    var before: MetricTotals?
+    var current: MetricTotals
+    var earlier: MetricTotals?
 
     /// The time between both totals; 0 without older totals.
-    var milliseconds: Int64 { before.map { max(0, now.takenAtMilliseconds - $0.takenAtMilliseconds) } ?? 0 }
+    var milliseconds: Int64 { earlier.map { max(0, current.takenAtMilliseconds - $0.takenAtMilliseconds) } ?? 0 }
 
     /// Returns how much was counted in the window; nil without a window.
-    func count(_ metric: Metric) -> Int64? { milliseconds > 0 ? before.map { now.sum(metric) - $0.sum(metric) } : nil }
+    func count(_ metric: Metric) -> Int64? {
+        milliseconds > 0 ? earlier.map { current.sum(metric) - $0.sum(metric) } : nil
+    }
 
     func count(_ metric: Metric, _ first: Int) -> Int64? {
-        milliseconds > 0 ? before.map { now.sum(metric, first) - $0.sum(metric, first) } : nil
+        milliseconds > 0 ? earlier.map { current.sum(metric, first) - $0.sum(metric, first) } : nil
     }
 
     func count(_ metric: Metric, _ first: Int, _ second: Int) -> Int64? {
-        milliseconds > 0 ? before.map { now[metric, first, second] - $0[metric, first, second] } : nil
+        milliseconds > 0 ? earlier.map { current[metric, first, second] - $0[metric, first, second] } : nil
     }
 
     /// Returns the observations in the window. Without a window, returns all observations since the start.
     func histogram(_ metric: Metric, _ first: Int = 0) -> HistogramReading {
-        let all = now.histogram(metric, first)
-        return before.map { all.since($0.histogram(metric, first)) } ?? all
+        let all = current.histogram(metric, first)
+        return earlier.map { all.since($0.histogram(metric, first)) } ?? all
     }
 }

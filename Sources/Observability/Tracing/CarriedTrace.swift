@@ -7,9 +7,9 @@ public struct CarriedTrace {
     static let contextBytes = 25
     /// The longest `tracestate` that is kept; a longer one is dropped. W3C Trace Context, section 3.3.1.5,
     /// requires at least this length.
-    public static let stateBytesMax = 512
+    public static let traceStateBytesMax = 512
     /// The most bytes that ``write(to:)`` writes.
-    public static let bytesMax = contextBytes + stateBytesMax
+    public static let bytesMax = contextBytes + traceStateBytesMax
 
     /// The trace id, and the span that is the parent of the record's spans.
     public var context: TraceContext
@@ -17,7 +17,7 @@ public struct CarriedTrace {
     /// ``context`` is the record's own span.
     public var isBegunHere = false
     /// The `tracestate` header; empty without one.
-    public var state = UnsafeRawBufferPointer(start: nil, count: 0)
+    public var traceState = UnsafeRawBufferPointer(start: nil, count: 0)
 
     /// Makes a trace without a `tracestate`.
     public init(context: TraceContext, isBegunHere: Bool = false) {
@@ -38,20 +38,20 @@ public struct CarriedTrace {
             isRandom: flags & 2 != 0
         )
         isBegunHere = flags & 4 != 0
-        state = UnsafeRawBufferPointer(rebasing: bytes[Self.contextBytes...])
+        traceState = UnsafeRawBufferPointer(rebasing: bytes[Self.contextBytes...])
     }
 
     /// Writes the trace into a buffer.
     ///
-    /// - Parameter room: the buffer, with at least ``bytesMax`` bytes.
+    /// - Parameter buffer: the buffer, with at least ``bytesMax`` bytes.
     /// - Returns: the part that was written.
-    public func write(to room: UnsafeMutableRawBufferPointer) -> UnsafeRawBufferPointer {
-        precondition(room.count >= Self.contextBytes + state.count, "room for a trace")
-        room.storeBytes(of: context.traceHigh, toByteOffset: 0, as: UInt64.self)
-        room.storeBytes(of: context.traceLow, toByteOffset: 8, as: UInt64.self)
-        room.storeBytes(of: context.span, toByteOffset: 16, as: UInt64.self)
-        room[24] = UInt8(context.flags) | (isBegunHere ? 4 : 0)
-        UnsafeMutableRawBufferPointer(rebasing: room[Self.contextBytes...]).copyMemory(from: state)
-        return UnsafeRawBufferPointer(rebasing: room[..<(Self.contextBytes + state.count)])
+    public func write(to buffer: UnsafeMutableRawBufferPointer) -> UnsafeRawBufferPointer {
+        precondition(buffer.count >= Self.contextBytes + traceState.count, "room for a trace")
+        buffer.storeBytes(of: context.traceHigh, toByteOffset: 0, as: UInt64.self)
+        buffer.storeBytes(of: context.traceLow, toByteOffset: 8, as: UInt64.self)
+        buffer.storeBytes(of: context.span, toByteOffset: 16, as: UInt64.self)
+        buffer[24] = UInt8(context.flags) | (isBegunHere ? 4 : 0)
+        UnsafeMutableRawBufferPointer(rebasing: buffer[Self.contextBytes...]).copyMemory(from: traceState)
+        return UnsafeRawBufferPointer(rebasing: buffer[..<(Self.contextBytes + traceState.count)])
     }
 }

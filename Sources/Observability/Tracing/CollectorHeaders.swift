@@ -7,10 +7,10 @@ import HTTP
 /// Errors name the line but do not show its content, because it may be a secret.
 package enum CollectorHeaders {
     static let bytesMax = 8_192
-    static let countMax = 16
+    static let headersMax = 16
 
     /// Headers that the request sets itself, and headers that would change where the request ends.
-    private static let reserved: Set<String> = [
+    private static let reservedNames: Set<String> = [
         "host", "content-length", "content-type", "connection", "transfer-encoding", "expect", "upgrade",
     ]
 
@@ -21,8 +21,8 @@ package enum CollectorHeaders {
         var count = 0
         // Split by scalars, because Swift treats CR LF as one character.
         let lines = text.unicodeScalars.split(separator: "\n", omittingEmptySubsequences: false)
-        for (number, ended) in lines.enumerated() {
-            let line = Substring(ended.last == "\r" ? ended.dropLast() : ended)
+        for (number, lineWithEnd) in lines.enumerated() {
+            let line = Substring(lineWithEnd.last == "\r" ? lineWithEnd.dropLast() : lineWithEnd)
             if line.isEmpty || line.first == "#" { continue }
             count += 1
             if let fault = fault(about: line) {
@@ -30,8 +30,8 @@ package enum CollectorHeaders {
             }
             head += "\(line)\r\n"
         }
-        guard count <= countMax else {
-            throw SecretFileError(path: path, reason: "holds more than \(countMax) headers")
+        guard count <= headersMax else {
+            throw SecretFileError(path: path, reason: "holds more than \(headersMax) headers")
         }
         return head
     }
@@ -46,6 +46,6 @@ package enum CollectorHeaders {
         guard line[colon...].utf8.allSatisfy({ (0x20...0x7E).contains($0) || $0 == 0x09 }) else {
             return "has an invalid header value"
         }
-        return reserved.contains(name.lowercased()) ? "is a header that the worker sets itself" : nil
+        return reservedNames.contains(name.lowercased()) ? "is a header that the worker sets itself" : nil
     }
 }

@@ -18,7 +18,7 @@ public struct FinishedTrace: BitwiseCopyable, Equatable, Sendable {
 
     public var context: TraceContext
     /// The span that the record's producer named; nil if the trace begins at this worker.
-    var parent: UInt64?
+    var parentSpan: UInt64?
     /// The topic of the record. Not used for a range, whose record is always on the fan-out topic.
     var topic: RecordTopic
     var partition: Int32
@@ -47,7 +47,7 @@ public struct FinishedTrace: BitwiseCopyable, Equatable, Sendable {
         // results: those of the held commands that the token releases.
         let isRoot = trace.isBegunHere && view.resultsBefore == 0
         context = Self.context(of: trace, offset: view.offset, resultsBefore: view.resultsBefore, seed: seed)
-        parent = isRoot ? nil : trace.context.span
+        parentSpan = isRoot ? nil : trace.context.span
         topic = view.topic
         partition = view.partition
         offset = view.offset
@@ -89,7 +89,7 @@ public struct FinishedTrace: BitwiseCopyable, Equatable, Sendable {
         finishedMilliseconds: Int64
     ) {
         context = Self.context(of: trace, offset: range.offset, resultsBefore: 0, seed: seed)
-        parent = trace.context.span
+        parentSpan = trace.context.span
         topic = .commands
         partition = range.partition
         offset = range.offset
@@ -117,7 +117,7 @@ public struct FinishedTrace: BitwiseCopyable, Equatable, Sendable {
     }
 
     /// Returns the id of a child span. Each child span of a record has its own number, such as 1 for `admit`.
-    func span(inside number: UInt64) -> UInt64 { Self.span(context.span, number) }
+    func childSpan(number: UInt64) -> UInt64 { Self.span(context.span, number) }
 
     /// Mixes two numbers into a third one that is never zero.
     private static func span(_ first: UInt64, _ second: UInt64) -> UInt64 {

@@ -51,12 +51,12 @@ package struct SpanDocument: Sendable {
     }
 
     private func spans(of trace: FinishedTrace) -> [TraceRequest.Span] {
-        var spans = [consume(trace)]
+        var spans = [consumeSpan(of: trace)]
         if trace.admittedMilliseconds >= 0 {
             spans.append(
                 Self.span(
                     trace,
-                    identifier: trace.span(inside: 1),
+                    identifier: trace.childSpan(number: 1),
                     parent: trace.context.span,
                     name: "admit",
                     kind: .internal,
@@ -69,7 +69,7 @@ package struct SpanDocument: Sendable {
             spans.append(
                 Self.span(
                     trace,
-                    identifier: trace.span(inside: 2),
+                    identifier: trace.childSpan(number: 2),
                     parent: trace.context.span,
                     name: "send",
                     kind: .client,
@@ -86,7 +86,7 @@ package struct SpanDocument: Sendable {
         return spans
     }
 
-    private func consume(_ trace: FinishedTrace) -> TraceRequest.Span {
+    private func consumeSpan(of trace: FinishedTrace) -> TraceRequest.Span {
         let topic = topic(of: trace)
         var attributes: [TraceRequest.Attribute] = [
             .init("messaging.system", "kafka"),
@@ -110,7 +110,7 @@ package struct SpanDocument: Sendable {
         return Self.span(
             trace,
             identifier: trace.context.span,
-            parent: trace.parent,
+            parent: trace.parentSpan,
             name: "consume \(topic)",
             kind: .consumer,
             times: (trace.receivedMilliseconds, trace.finishedMilliseconds),

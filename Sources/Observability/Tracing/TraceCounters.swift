@@ -26,27 +26,27 @@ package final class TraceCounters: Sendable {
     private let counts = Mutex(Counts())
     /// The traces that full rings dropped. Not under the lock of the other counts, because a lane must never
     /// wait.
-    private let full = Atomic<UInt64>(0)
+    private let fullRingDrops = Atomic<UInt64>(0)
 
-    var exported: UInt64 { counts.withLock { $0.exported } }
+    var exportedCount: UInt64 { counts.withLock { $0.exported } }
     /// The failed requests, indexed by the raw value of ``TracePostFailure``.
-    var failures: [UInt64] { counts.withLock { $0.failures } }
+    var failureCounts: [UInt64] { counts.withLock { $0.failures } }
     /// The dropped traces, indexed by the raw value of ``TraceDrop``.
-    var drops: [UInt64] {
+    var dropCounts: [UInt64] {
         var drops = counts.withLock { $0.drops }
-        drops[Int(TraceDrop.full.rawValue)] = full.load(ordering: .relaxed)
+        drops[Int(TraceDrop.full.rawValue)] = fullRingDrops.load(ordering: .relaxed)
         return drops
     }
-    var dropped: UInt64 { drops.reduce(0, &+) }
+    var droppedCount: UInt64 { dropCounts.reduce(0, &+) }
 
     /// Counts a trace that was dropped because its ring was full. Called on any lane's thread.
-    func countFull() { full.wrappingAdd(1, ordering: .relaxed) }
+    func countFull() { fullRingDrops.wrappingAdd(1, ordering: .relaxed) }
 
-    func noteExported(_ records: Int) { counts.withLock { $0.exported &+= UInt64(clamping: records) } }
+    func countExported(_ records: Int) { counts.withLock { $0.exported &+= UInt64(clamping: records) } }
 
-    func note(_ failure: TracePostFailure) { counts.withLock { $0.failures[Int(failure.rawValue)] &+= 1 } }
+    func countFailure(_ failure: TracePostFailure) { counts.withLock { $0.failures[Int(failure.rawValue)] &+= 1 } }
 
-    func noteDropped(_ records: Int, _ reason: TraceDrop) {
+    func countDropped(_ records: Int, _ reason: TraceDrop) {
         precondition(reason != .full, "a ring counts what finds no place in it")
         counts.withLock { $0.drops[Int(reason.rawValue)] &+= UInt64(clamping: records) }
     }

@@ -26,16 +26,16 @@ package struct TraceCollector: Sendable {
 /// fails because of it.
 package actor TraceExporter {
     /// The time between two polls of the rings.
-    static let interval = Duration.seconds(1)
+    static let pollInterval = Duration.seconds(1)
     /// The most records in one request. Each has at most three spans.
-    static let tracesPerRequest = 512
+    static let tracesPerRequestMax = 512
     /// The most requests in one poll, which limits how long a poll takes.
-    static let requestsPerPoll = 64
+    static let requestsPerPollMax = 64
     static let attemptsMax = 5
     /// The time limit of one request.
-    static let requestMilliseconds = 5_000
+    static let requestTimeoutMilliseconds = 5_000
     /// After the worker has stopped, the last poll begins new requests only within this time.
-    static let finishMilliseconds = 2_000
+    static let finishTimeoutMilliseconds = 2_000
 
     private let collector: TraceCollector
     private let document: SpanDocument
@@ -46,12 +46,12 @@ package actor TraceExporter {
     /// The requests run on this queue, because they block their thread.
     private let queue = DispatchQueue(label: "causeway.traces")
     /// The batch that the collector has not taken yet, with the number of attempts.
-    private var waiting: (traces: [FinishedTrace], attempts: Int)?
+    private var waitingBatch: (traces: [FinishedTrace], attempts: Int)?
     /// The ring with which the next batch begins. It rotates, so that a busy lane does not crowd out the
     /// others.
     private var firstRing = 0
     private var isFailing = false
-    private var dropsLogged: UInt64 = 0
+    private var loggedDropCount: UInt64 = 0
 
     package init(
         _ collector: TraceCollector,
@@ -74,30 +74,30 @@ package actor TraceExporter {
     /// Exports traces until the task is cancelled.
     package func run() async {
         while !Task.isCancelled {
-            try? await Task.sleep(for: Self.interval)
+            try? await Task.sleep(for: Self.pollInterval)
             guard !Task.isCancelled else { return }
             await exportWaiting(
-                timeoutMilliseconds: Self.requestMilliseconds,
-                until: .now + Self.interval * Self.requestsPerPoll
+                timeoutMilliseconds: Self.requestTimeoutMilliseconds,
+                until: .now + Self.pollInterval * Self.requestsPerPollMax
             )
         }
     }
 
     /// Sends the remaining traces after the lanes have ended, and logs those that could not be sent.
     package func finish() async {
-        let deadline = ContinuousClock.now + .milliseconds(Self.finishMilliseconds)
-        while await exportWaiting(timeoutMilliseconds: Self.finishMilliseconds, until: deadline) {}
+        let deadline = ContinuousClock.now + .milliseconds(Self.finishTimeoutMilliseconds)
+        while await exportWaiting(timeoutMilliseconds: Self.finishTimeoutMilliseconds, until: deadline) {}
         giveUp()
     }
 
     /// Drops and counts the remaining traces. A worker that ends without waiting calls this too.
     package func giveUp() {
-        var records = waiting?.traces.count ?? 0
-        waiting = nil
+        var records = waitingBatch?.traces.count ?? 0
+        waitingBatch = nil
         for ring in rings {
             while ring.pop() != nil { records += 1 }
         }
-        counters.noteDropped(records, .stopped)
+        counters.countDropped(records, .stopped)
         logDrops()
     }
 
@@ -107,10 +107,10 @@ package actor TraceExporter {
     @discardableResult
     private func exportWaiting(timeoutMilliseconds: Int, until deadline: ContinuousClock.Instant) async -> Bool {
         var hasSent = false
-        for _ in 0..<Self.requestsPerPoll {
-            if waiting == nil { waiting = nextBatch() }
-            guard waiting != nil, !Task.isCancelled, ContinuousClock.now < deadline,
-                await offer(timeoutMilliseconds: timeoutMilliseconds)
+        for _ in 0..<Self.requestsPerPollMax {
+            if waitingBatch == nil { waitingBatch = nextBatch() }
+            guard waitingBatch != nil, !Task.isCancelled, ContinuousClock.now < deadline,
+                await sendWaitingBatch(timeoutMilliseconds: timeoutMilliseconds)
             else { break }
             hasSent = true
         }
@@ -122,7 +122,7 @@ package actor TraceExporter {
         var traces: [FinishedTrace] = []
         for number in rings.indices {
             let ring = rings[(firstRing + number) % rings.count]
-            while traces.count < Self.tracesPerRequest, let trace = ring.pop() { traces.append(trace) }
+            while traces.count < Self.tracesPerRequestMax, let trace = ring.pop() { traces.append(trace) }
         }
         firstRing = (firstRing + 1) % max(1, rings.count)
         return traces.isEmpty ? nil : (traces, 0)
@@ -132,27 +132,27 @@ package actor TraceExporter {
     ///
     /// - Returns: whether the next batch may be sent now: the collector took this batch, or refused it for
     ///   good. False if the collector cannot take any batch now.
-    private func offer(timeoutMilliseconds: Int) async -> Bool {
-        guard var batch = waiting else { return true }
+    private func sendWaitingBatch(timeoutMilliseconds: Int) async -> Bool {
+        guard var batch = waitingBatch else { return true }
         batch.attempts += 1
         let refusal = await post(batch.traces, timeoutMilliseconds: timeoutMilliseconds)
         guard let refusal else {
-            waiting = nil
-            counters.noteExported(batch.traces.count)
+            waitingBatch = nil
+            counters.countExported(batch.traces.count)
             if isFailing { log(.tracesTaken) }
             isFailing = false
             return true
         }
-        counters.note(refusal.cause)
+        counters.countFailure(refusal.cause)
         if !isFailing, refusal.cause != .hurried {
             log(.tracesRefused, ["endpoint": "\(collector.address.url)", "error": "\(refusal)"])
             isFailing = true
         }
-        let isPassing = refusal.cause != .refused
-        let isGivenUp = !isPassing || batch.attempts >= Self.attemptsMax
-        if isGivenUp { counters.noteDropped(batch.traces.count, isPassing ? .undelivered : .refused) }
-        waiting = isGivenUp ? nil : batch
-        return !isPassing
+        let mayRetry = refusal.cause != .refused
+        let isGivenUp = !mayRetry || batch.attempts >= Self.attemptsMax
+        if isGivenUp { counters.countDropped(batch.traces.count, mayRetry ? .undelivered : .refused) }
+        waitingBatch = isGivenUp ? nil : batch
+        return !mayRetry
     }
 
     /// - Returns: nil if the collector took the batch, else why not. The OTLP specification ("OTLP/HTTP
@@ -177,8 +177,8 @@ package actor TraceExporter {
         switch answer {
         case .success(200..<300): return nil
         case .success(let status):
-            let mayPass = [429, 502, 503, 504].contains(status)
-            return .init(cause: mayPass ? .overloaded : .refused, description: "status \(status)")
+            let isTransient = [429, 502, 503, 504].contains(status)
+            return .init(cause: isTransient ? .overloaded : .refused, description: "status \(status)")
         case .failure(let failure): return failure
         }
     }
@@ -196,9 +196,9 @@ package actor TraceExporter {
 
     /// Logs new drops, at most once in a poll.
     private func logDrops() {
-        let total = counters.dropped
-        guard total > dropsLogged, !isFailing || waiting == nil else { return }
-        log(.tracesDropped, ["records": "\(total - dropsLogged)"])
-        dropsLogged = total
+        let total = counters.droppedCount
+        guard total > loggedDropCount, !isFailing || waitingBatch == nil else { return }
+        log(.tracesDropped, ["records": "\(total - loggedDropCount)"])
+        loggedDropCount = total
     }
 }
