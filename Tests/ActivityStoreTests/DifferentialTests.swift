@@ -227,18 +227,18 @@ extension ActivityState {
     /// The letter that the scripts would store for the state of the newest version. The model itself stores
     /// no letter.
     private var letter: Character {
-        let alert = held?.carriesAlert ?? false
+        let alert = heldCommand?.carriesAlert ?? false
         let letter: Character =
             switch versionState {
-            case .waits: held == nil ? "w" : "x"
-            case .assigned where held == nil: "a"
-            case .assigned: holdsNewest ? alert ? "l" : "k" : "y"
-            case .startAssigned: "b"
+            case .waiting: heldCommand == nil ? "w" : "x"
+            case .sending where heldCommand == nil: "a"
+            case .sending: holdsNewest ? alert ? "l" : "k" : "y"
+            case .startSending: "b"
             case .held: alert ? "i" : "h"
             case .settled: "s"
             case .notShown: "f"
             }
-        return ended ? Character(letter.uppercased()) : letter
+        return isEnded ? Character(letter.uppercased()) : letter
     }
 
     /// The parts of the value that the scripts would store for the state.
@@ -251,11 +251,11 @@ extension ActivityState {
         if !rest.isEmpty { fields["t"] = Array(rest) }
         if let acceptedAlertVersion { fields["e"] = bytes(acceptedAlertVersion) }
         if !audiences.isEmpty {
-            fields["a"] = [UInt8(audiences.current.count), UInt8(audiences.left.count)]
-            fields["a"]? += (audiences.current + audiences.left).flatMap { bytes($0, 8) }
+            fields["a"] = [UInt8(audiences.currentDigests.count), UInt8(audiences.leftDigests.count)]
+            fields["a"]? += (audiences.currentDigests + audiences.leftDigests).flatMap { bytes($0, 8) }
         }
-        if retired != nil { fields["d"] = [1] }
-        if let held { fields["h"] = text(held.version) + held.command }
+        if retiredToken != nil { fields["d"] = [1] }
+        if let heldCommand { fields["h"] = text(heldCommand.version) + heldCommand.command }
         if let pace, let limitedAt = pace.limitedAtMilliseconds {
             fields["l"] = bytes(pace.doublings, 1) + bytes(limitedAt, 6)
         }
@@ -275,13 +275,13 @@ extension ActivityState {
         if pace?.limitedAtMilliseconds != nil { kind += 16 }
         if start?.claim != nil { kind += 32 }
         if start != nil { kind += 64 }
-        if retired != nil { kind += 128 }
+        if retiredToken != nil { kind += 128 }
         let state = version == nil ? "n" : letter
         let isOwnTimestamp = lastTimestamp == version?.timestamp ?? 0
         var record = bytes(pace?.endSeconds ?? 0, 4)
         record += bytes(tokenCount + (acceptedAlertVersion == nil ? 0 : 32_768) + (audiences.isEmpty ? 0 : 16_384), 2)
         record += bytes(kind, 1)
-        record += bytes(digest ?? 0, 6)
+        record += bytes(shownDigest ?? 0, 6)
         record += bytes(Int(state.asciiValue ?? 0) + (hasDrawn ? 128 : 0) - (isOwnTimestamp ? 0 : 64), 1)
         record += bytes(lastSendMilliseconds, 6)
         record += version.map(bytes) ?? [UInt8](repeating: 0, count: 13)
@@ -297,15 +297,17 @@ extension DeviceState {
         var fields: [String: [UInt8]] = [:]
         if fullAtMilliseconds != 0 { fields["s"] = Array(padded(fullAtMilliseconds, 13).utf8) }
         if let given = refundedMilliseconds { fields["s"]? += Array(padded(given, 13).utf8) }
-        if !left.isEmpty { fields["l"] = bytes(leftAtMilliseconds, 6) + left.flatMap { bytes($0, 8) } }
+        if !leftAudiences.isEmpty {
+            fields["l"] = bytes(leftAtMilliseconds, 6) + leftAudiences.flatMap { bytes($0, 8) }
+        }
         for (type, slot) in slots {
             if !slot.audiences.isEmpty { fields["m:\(type)"] = slot.audiences.flatMap { bytes($0, 8) } }
             store(slot.token, slot.registeredAtMilliseconds, suffix: ":\(type)", in: &fields)
-            if let retired = slot.retired {
-                fields["d:\(type)"] = Array(encoded(retired.token, retired.environment))
+            if let retiredToken = slot.retiredToken {
+                fields["d:\(type)"] = Array(encoded(retiredToken.token, retiredToken.environment))
             }
-            if slot.held.isEmpty { continue }
-            fields["w:\(type)"] = slot.held.flatMap { start in
+            if slot.heldStarts.isEmpty { continue }
+            fields["w:\(type)"] = slot.heldStarts.flatMap { start in
                 let activity = start.activity
                 return bytes(activity.count, 2) + bytes(start.command.count, 4) + text(start.version) + activity
                     + start.command

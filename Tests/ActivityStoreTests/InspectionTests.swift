@@ -40,14 +40,14 @@ import Testing
     @Test func `An activity's whole life is shown`() throws {
         let comparison = try ScriptComparison(nowMilliseconds: Self.now)
         func activity() throws -> ActivityInspection { try ActivityInspection(value: value(comparison)) }
-        #expect(try activity().newest == nil && activity().budget(pace, nowMilliseconds: Self.now).left == 3)
+        #expect(try activity().newest == nil && activity().budget(pace, nowMilliseconds: Self.now).pushesLeft == 3)
 
         #expect(comparison.verdict(command(100, alert: true)) == .noToken)
         #expect(try activity().newest == .init(version: .at(100, 7), isEnd: false, state: .waiting))
         let hold = Operation.hold(attributesType: nil, version: .at(100, 7), command: [1, 0], carriesAlert: true)
         #expect(comparison.verdict(hold) == .held)
-        #expect(try activity().held == .init(version: .at(100, 7), command: [1, 0], carriesAlert: true))
-        #expect(try activity().sent == nil)
+        #expect(try activity().heldCommand == .init(version: .at(100, 7), command: [1, 0], carriesAlert: true))
+        #expect(try activity().lastPush == nil)
 
         let register = Operation.register(attributesType: nil, registration: token, frequentUpdates: true, shows: nil)
         #expect(comparison.verdict(register) == .registered)
@@ -56,17 +56,17 @@ import Testing
         #expect(shown.token == InspectedToken(token: token.token, environment: .sandbox))
         #expect(shown.registeredAtMilliseconds == 5 && shown.allowsFrequentUpdates)
         #expect(shown.newest?.state == .sending && shown.shownDigest == nil)
-        #expect(shown.sent == .init(timestamp: 100, atMilliseconds: Self.now))
+        #expect(shown.lastPush == .init(timestamp: 100, atMilliseconds: Self.now))
         #expect(shown.updatesUntilMilliseconds == Self.now + 28_800_999)
         let budget = shown.budget(pace, nowMilliseconds: Self.now)
-        #expect(budget.left == 4 && budget.numbers == pace.frequentBudget)
+        #expect(budget.pushesLeft == 4 && budget.bucket == pace.frequentBudget)
         #expect(budget.fullAtMilliseconds == Self.now + 1_000)
         #expect(shown.budget(pace, nowMilliseconds: Self.now + 1_000).fullAtMilliseconds == nil)
 
         comparison.settle(.limit(version: .at(0), pace: pace))
         comparison.settle(Operation.settlement(version: .at(100, 7), outcome: .accepted, digest: .max - 1))
         shown = try activity()
-        #expect(shown.newest?.state == .settled && shown.shownDigest == (1 << 48) - 2 && shown.held == nil)
+        #expect(shown.newest?.state == .settled && shown.shownDigest == (1 << 48) - 2 && shown.heldCommand == nil)
         #expect(shown.spacingDoublings(pace, nowMilliseconds: Self.now) == 1)
         #expect(shown.waitUntilMilliseconds(pace, nowMilliseconds: Self.now) == Self.now + 2_000)
         #expect(shown.waitUntilMilliseconds(pace, nowMilliseconds: Self.now + 2_000) == nil)
@@ -102,15 +102,15 @@ import Testing
         comparison.refundStart(pace.budget, draw: draw)
         let device = try DeviceInspection(fields: fields(comparison))
         #expect(device.slots.map(\.attributesType) == ["A:B", "Game"])
-        #expect(device.slots[0].token?.token == token.token && device.slots[0].held.isEmpty)
+        #expect(device.slots[0].token?.token == token.token && device.slots[0].heldStarts.isEmpty)
         #expect(device.slots[1].token == nil)
         #expect(
-            device.slots[1].held == [
+            device.slots[1].heldStarts == [
                 .init(activity: Array("match-2".utf8), version: .at(100), command: [2]),
                 .init(activity: Array("match-1".utf8), version: .at(101), command: [1]),
             ]
         )
-        #expect(device.startBudget(pace.budget, nowMilliseconds: Self.now).left == 2)
+        #expect(device.startBudget(pace.budget, nowMilliseconds: Self.now).pushesLeft == 2)
     }
 
     /// Any bytes are either shown or refused with the name of the wrong part.

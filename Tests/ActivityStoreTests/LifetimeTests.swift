@@ -87,7 +87,7 @@ import Testing
         let known = comparison.model.lives.mapValues(\.dueMilliseconds).filter { !postponed.contains($0.key) }
         #expect(dues.filter { !postponed.contains($0.key) } == known && known.count > 5)
         #expect(starts == comparison.model.lives.compactMapValues(\.start?.record))
-        #expect(shown == comparison.model.lives.compactMapValues(\.shown?.record))
+        #expect(shown == comparison.model.lives.compactMapValues(\.shownUpdate?.record))
         #expect(lives.count > 10 && starts.count > 5 && shown.count > 5 && lives.values.contains { $0.hasPrefix("r") })
     }
 
@@ -121,7 +121,7 @@ import Testing
         note(.alive(atMilliseconds: Self.start + 2, lifetimeMilliseconds: Self.hour), command(false, 4))
         note(.ended(beganMilliseconds: Self.start, restartMilliseconds: Self.start + 70))
         #expect(life()?.kind == .restarting && life()?.dueMilliseconds == Self.start + 70)
-        #expect(life()?.start?.record == [1] && life()?.shown?.record == [5])
+        #expect(life()?.start?.record == [1] && life()?.shownUpdate?.record == [5])
         // A late registration does not prove that the next life has begun. The next start shows the state
         // that came too late for the old life.
         note(.alive(atMilliseconds: Self.start + 80, lifetimeMilliseconds: Self.hour))
@@ -131,7 +131,7 @@ import Testing
                 .verdict
                 == .retry
         )
-        #expect(life()?.shown?.record == [7])
+        #expect(life()?.shownUpdate?.record == [7])
         // The check of a start that lacks the newest state answers `superseded`. The life is due at once, so
         // the keeper makes another start.
         func check(_ second: Int64) -> StoreVerdict {
@@ -144,10 +144,10 @@ import Testing
         // This start names the life that waits for it, so it continues this life. A start that names another
         // time begins another life.
         note(.began(atMilliseconds: Self.start + 70, lifetimeMilliseconds: Self.hour), command(true, 8))
-        #expect(life()?.kind == .started && life()?.start?.record == [8] && life()?.shown?.record == [7])
+        #expect(life()?.kind == .started && life()?.start?.record == [8] && life()?.shownUpdate?.record == [7])
         #expect(check(7) == .retry)
         note(.began(atMilliseconds: Self.start + 90, lifetimeMilliseconds: Self.hour), command(true, 9))
-        #expect(life()?.start?.record == [9] && life()?.shown == nil)
+        #expect(life()?.start?.record == [9] && life()?.shownUpdate == nil)
         note(.removed)
         #expect(life() == nil)
         for number in 0..<LifetimeKey.count {

@@ -199,8 +199,8 @@ import Testing
         #expect(Set(parts.keys) == ["r", "t", "e", "a", "d", "l", "b", "h"])
         let inspection = try ActivityInspection(value: comparison.server.value(comparison.key.text))
         #expect(inspection.audiences == [AudienceDigest(value: 3)] && inspection.audiencesLeft.isEmpty)
-        #expect(inspection.held?.command == [7] && inspection.acceptedAlertVersion == .at(100))
-        #expect(ActivityState(inspection).audiences.current == [3])
+        #expect(inspection.heldCommand?.command == [7] && inspection.acceptedAlertVersion == .at(100))
+        #expect(ActivityState(inspection).audiences.currentDigests == [3])
         #expect(comparison.admit(settlement(110)).departures == nil)
     }
 

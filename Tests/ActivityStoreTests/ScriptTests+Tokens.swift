@@ -159,7 +159,7 @@ extension ScriptTests {
         #expect(comparison.verdict(.hold(attributesType: nil, version: version(101), command: [7])) == .held)
         #expect(comparison.verdict(update(101, bringing: token("aa", at: 3_000))) == .held)
         let inspected = try ActivityInspection(value: comparison.server.value(comparison.key.text))
-        #expect(inspected.token == nil && inspected.held?.command == [7])
+        #expect(inspected.token == nil && inspected.heldCommand?.command == [7])
         #expect(comparison.admit(register("bbbb", at: 4_000)).heldCommand == [7])
         #expect(
             comparison.admit(update(102, bringing: token("aa", at: 5_000))).registration == token("bbbb", at: 4_000)

@@ -58,7 +58,7 @@ struct ReplayRebuildTests {
         #expect(try scene.value("gone").token == nil && scene.value("old").token == nil)
         #expect(try scene.admit("a", at: now - 150, alert: true) == .superseded)
         #expect(try scene.admit("a", at: now - 100) == .duplicate)
-        let held = try #require(try scene.value("tokenless").held)
+        let held = try #require(try scene.value("tokenless").heldCommand)
         #expect(!held.carriesAlert)
         let record = String(decoding: held.command, as: UTF8.self)
         #expect(record.contains(#""n":1"#) && !record.contains("alert"))

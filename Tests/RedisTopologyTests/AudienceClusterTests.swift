@@ -24,7 +24,7 @@ import Testing
                 let tag = Array(memory[..<(count ?? 0)])
                 let bounds: [UInt32] = [0, 1, 0x7B7D_7B7D, .max]
                 let keys =
-                    [tag + [AudienceKey.directory]]
+                    [tag + [AudienceKey.directoryLetter]]
                     + bounds.map { bound in
                         let suffix = AudienceKey.pageSuffix(bound)
                         return tag + suffix.indices.map { suffix[$0] }

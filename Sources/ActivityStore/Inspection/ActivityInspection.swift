@@ -18,19 +18,19 @@ public struct ActivityInspection: Sendable, Equatable {
         case notShown
     }
 
-    public struct Newest: Sendable, Equatable {
+    public struct NewestVersion: Sendable, Equatable {
         public var version: Version
         public var isEnd: Bool
         public var state: State
     }
 
-    public struct Sent: Sendable, Equatable {
+    public struct LastPush: Sendable, Equatable {
         /// The last assigned `aps.timestamp`, UNIX seconds.
         public var timestamp: Int64
         public var atMilliseconds: Int64
     }
 
-    public struct Held: Sendable, Equatable {
+    public struct HeldCommand: Sendable, Equatable {
         /// The version of the held command. It is older than the newest version if the newest version carries
         /// its alert and is not settled.
         public var version: Version
@@ -49,15 +49,15 @@ public struct ActivityInspection: Sendable, Equatable {
     /// there was no token.
     public private(set) var registeredAtMilliseconds: Int64?
     public private(set) var allowsFrequentUpdates = false
-    public private(set) var newest: Newest?
+    public private(set) var newest: NewestVersion?
     /// The last push that Redis allowed.
-    public private(set) var sent: Sent?
+    public private(set) var lastPush: LastPush?
     /// The next push gets a timestamp above this one. It is the timestamp of the last push. After Redis lost
     /// data, it is the second in which the activity registered again. 0 if there is neither.
     private(set) var lastTimestamp: Int64 = 0
     /// 48 bits of the digest of the state that the activity shows; nil while the state is not known.
     public private(set) var shownDigest: UInt64?
-    public private(set) var held: Held?
+    public private(set) var heldCommand: HeldCommand?
     public private(set) var start: Start?
     /// The version of the newest command whose alert APNs has accepted.
     public private(set) var acceptedAlertVersion: Version?
@@ -81,24 +81,24 @@ public struct ActivityInspection: Sendable, Equatable {
         let tokenCount = count & ~StoredRecord.countFlags
         let kind = try record.byte()
         allowsFrequentUpdates = kind & StoredRecord.Flag.frequentUpdates != 0
-        let letter = try takeNewest(&record)
+        let letter = try readNewestVersion(&record)
         registeredAtMilliseconds = try record.recordMilliseconds()
         token = try InspectedToken(form: kind & 7, try record.part("token", count: tokenCount))
         if registeredAtMilliseconds == 0 && token == nil { registeredAtMilliseconds = nil }
         if count >= StoredRecord.acceptedAlertFollows {
-            record = record.named("alert")
+            record = record.renamed("alert")
             let timestamp = try record.recordSeconds()
             acceptedAlertVersion = Version(timestamp: timestamp, sequence: try record.number(bytes: 8))
         }
-        if count & StoredRecord.audiencesFollow != 0 { try takeAudiences(&record) }
-        try takeRareParts(&record, kind)
-        try takeHeld(record.named("held"), letter)
+        if count & StoredRecord.audiencesFollow != 0 { try readAudiences(&record) }
+        try readRareParts(&record, kind)
+        try readHeldCommand(record.renamed("held"), letter)
     }
 
     /// Reads bytes 8 to 44 of the record.
     ///
     /// - Returns: the state's letter in lower case.
-    private mutating func takeNewest(_ record: inout InspectedField) throws(InspectionError) -> UInt8 {
+    private mutating func readNewestVersion(_ record: inout InspectedField) throws(InspectionError) -> UInt8 {
         let digest = try record.number(bytes: StoredDigest.bytes)
         if digest > 0 { shownDigest = digest }
         let stateByte = try record.byte()
@@ -107,34 +107,34 @@ public struct ActivityInspection: Sendable, Equatable {
         let version = Version(timestamp: timestamp, sequence: try record.number(bytes: 8))
         fullAtMilliseconds = try record.recordMilliseconds()
         let isOwnTimestamp = stateByte & StoredRecord.StateBit.isOwnTimestamp != 0
-        var elsewhere = try record.part(record.name, count: StoredRecord.secondsBytes)
+        var assignedTimestamp = try record.part(record.name, count: StoredRecord.secondsBytes)
         if isOwnTimestamp {
             lastTimestamp = sentAt > 0 ? timestamp : 0
         } else {
-            lastTimestamp = try elsewhere.recordSeconds()
+            lastTimestamp = try assignedTimestamp.recordSeconds()
         }
-        if sentAt > 0 { sent = Sent(timestamp: lastTimestamp, atMilliseconds: sentAt) }
+        if sentAt > 0 { lastPush = LastPush(timestamp: lastTimestamp, atMilliseconds: sentAt) }
         let byte = stateByte & ~StoredRecord.StateBit.hasDrawn | StoredRecord.StateBit.isOwnTimestamp
         let letter = byte | 0x20
         if byte != UInt8(ascii: "n") {
             guard let state = State(letter: letter) else { throw record.error }
-            newest = Newest(version: version, isEnd: byte < UInt8(ascii: "a"), state: state)
+            newest = NewestVersion(version: version, isEnd: byte < UInt8(ascii: "a"), state: state)
         }
         return letter
     }
 
     /// Reads the parts about a dead token, a 429 and a start, which few values have.
-    private mutating func takeRareParts(_ record: inout InspectedField, _ kind: UInt8) throws(InspectionError) {
+    private mutating func readRareParts(_ record: inout InspectedField, _ kind: UInt8) throws(InspectionError) {
         if kind & StoredRecord.Flag.retired != 0 {
             _ = try record.part("retired", count: StoredRecord.retiredBytes)
         }
         if kind & StoredRecord.Flag.limited != 0 {
-            record = record.named("limit")
+            record = record.renamed("limit")
             doublings = Int64(try record.byte())
             limitedAtMilliseconds = try record.recordMilliseconds()
         }
         if kind & StoredRecord.Flag.started != 0 {
-            record = record.named("start")
+            record = record.renamed("start")
             let timestamp = try record.recordSeconds()
             let version = Version(timestamp: timestamp, sequence: try record.number(bytes: 8))
             // A start without a claim was accepted.
@@ -144,19 +144,19 @@ public struct ActivityInspection: Sendable, Equatable {
         }
     }
 
-    private mutating func takeAudiences(_ record: inout InspectedField) throws(InspectionError) {
-        record = record.named("audiences")
-        let (current, left) = (try record.byte(), try record.byte())
-        for _ in 0..<current { audiences.append(AudienceDigest(value: try record.number(bytes: 8))) }
-        for _ in 0..<left { audiencesLeft.append(AudienceDigest(value: try record.number(bytes: 8))) }
+    private mutating func readAudiences(_ record: inout InspectedField) throws(InspectionError) {
+        record = record.renamed("audiences")
+        let (currentCount, leftCount) = (try record.byte(), try record.byte())
+        for _ in 0..<currentCount { audiences.append(AudienceDigest(value: try record.number(bytes: 8))) }
+        for _ in 0..<leftCount { audiencesLeft.append(AudienceDigest(value: try record.number(bytes: 8))) }
     }
 
-    private mutating func takeHeld(_ part: InspectedField, _ letter: UInt8) throws(InspectionError) {
+    private mutating func readHeldCommand(_ part: InspectedField, _ letter: UInt8) throws(InspectionError) {
         var part = part
         let carriesAlert =
             [UInt8(ascii: "i"), UInt8(ascii: "l"), UInt8(ascii: "x"), UInt8(ascii: "y")].contains(letter)
         if carriesAlert || letter == UInt8(ascii: "h") || letter == UInt8(ascii: "k") {
-            held = Held(version: try part.version(), command: part.rest, carriesAlert: carriesAlert)
+            heldCommand = HeldCommand(version: try part.version(), command: part.rest, carriesAlert: carriesAlert)
             if part.rest.isEmpty { throw part.error }
         } else if !part.rest.isEmpty {
             throw part.error
@@ -166,31 +166,31 @@ public struct ActivityInspection: Sendable, Equatable {
     // MARK: - By a policy's numbers
 
     /// Returns how often answers 429 have doubled the spacing that applies now.
-    public func spacingDoublings(_ numbers: Policy.Pace, nowMilliseconds now: Int64) -> Int {
+    public func spacingDoublings(_ pace: Policy.Pace, nowMilliseconds now: Int64) -> Int {
         guard let limitedAtMilliseconds, now >= limitedAtMilliseconds else { return 0 }
-        let recovered = (now &- limitedAtMilliseconds) / numbers.throttleRecoveryMilliseconds
+        let recovered = (now &- limitedAtMilliseconds) / pace.throttleRecoveryMilliseconds
         return Int(clamping: max(0, doublings &- recovered))
     }
 
     /// Returns the least time between two pushes that applies now.
-    public func spacingMilliseconds(_ numbers: Policy.Pace, nowMilliseconds now: Int64) -> Int64 {
-        let level = spacingDoublings(numbers, nowMilliseconds: now)
+    public func spacingMilliseconds(_ pace: Policy.Pace, nowMilliseconds now: Int64) -> Int64 {
+        let level = spacingDoublings(pace, nowMilliseconds: now)
         // A spacing is at least one millisecond. Doubled more than 22 times, it would exceed the longest
         // spacing.
-        let stretched = level == 0 ? 0 : numbers.spacingMilliseconds << min(level, 22)
-        return max(numbers.spacingMilliseconds, min(stretched, numbers.throttledSpacingMaxMilliseconds))
+        let throttledSpacing = level == 0 ? 0 : pace.spacingMilliseconds << min(level, 22)
+        return max(pace.spacingMilliseconds, min(throttledSpacing, pace.throttledSpacingMaxMilliseconds))
     }
 
     /// Returns when the next push may be sent; nil: at once.
-    public func waitUntilMilliseconds(_ numbers: Policy.Pace, nowMilliseconds now: Int64) -> Int64? {
-        guard let sent, sent.atMilliseconds <= now else { return nil }
-        let until = sent.atMilliseconds &+ spacingMilliseconds(numbers, nowMilliseconds: now)
+    public func waitUntilMilliseconds(_ pace: Policy.Pace, nowMilliseconds now: Int64) -> Int64? {
+        guard let lastPush, lastPush.atMilliseconds <= now else { return nil }
+        let until = lastPush.atMilliseconds &+ spacingMilliseconds(pace, nowMilliseconds: now)
         return until > now ? until : nil
     }
 
     /// Returns what is left now of the bucket of priority 10.
-    public func budget(_ numbers: Policy.Pace, nowMilliseconds now: Int64) -> InspectedBudget {
-        let bucket = allowsFrequentUpdates ? numbers.frequentBudget : numbers.budget
+    public func budget(_ pace: Policy.Pace, nowMilliseconds now: Int64) -> InspectedBudget {
+        let bucket = allowsFrequentUpdates ? pace.frequentBudget : pace.budget
         return InspectedBudget(bucket, fullAtMilliseconds: fullAtMilliseconds, nowMilliseconds: now)
     }
 }

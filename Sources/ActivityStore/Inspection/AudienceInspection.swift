@@ -3,13 +3,13 @@ public import LiveActivity
 /// The content of an audience's record in readable form, for display.
 public struct AudienceInspection: Sendable, Equatable {
     /// The newest version, whether it was sent or was `unchanged`.
-    public struct Newest: Sendable, Equatable {
+    public struct NewestVersion: Sendable, Equatable {
         public let version: Version
         public let isSettled: Bool
     }
 
     /// The newest version that was admitted to be sent.
-    public struct Admitted: Sendable, Equatable {
+    public struct AdmittedVersion: Sendable, Equatable {
         public let version: Version
         /// The digest of the state that members show after this version.
         public let digest: UInt64
@@ -27,7 +27,7 @@ public struct AudienceInspection: Sendable, Equatable {
         public let rangeCount: Int
         public let admittedAtMilliseconds: Int64
         /// The indexes of the finished ranges.
-        public internal(set) var finished: Set<Int> = []
+        public internal(set) var finishedRanges: Set<Int> = []
         /// The sum over the finished ranges; the total once the round is finished.
         public internal(set) var counts = MemberCounts()
         public internal(set) var times = RoundTimes()
@@ -51,8 +51,8 @@ public struct AudienceInspection: Sendable, Equatable {
 
     /// The channel in production, then the channel in the sandbox.
     public private(set) var channels: [Channel] = []
-    public private(set) var newest: Newest?
-    public private(set) var admitted: Admitted?
+    public private(set) var newest: NewestVersion?
+    public private(set) var admitted: AdmittedVersion?
     /// The rounds, oldest version first.
     public private(set) var rounds: [Round] = []
     /// The last recorded positions, in the order of the ranges.
@@ -68,9 +68,9 @@ public struct AudienceInspection: Sendable, Equatable {
         }
         if var part = part("n") {
             let version = try part.storedVersion()
-            newest = Newest(version: version, isSettled: try part.byte() == UInt8(ascii: "s"))
+            newest = NewestVersion(version: version, isSettled: try part.byte() == UInt8(ascii: "s"))
         }
-        if var part = part("a") { admitted = try Admitted(&part) }
+        if var part = part("a") { admitted = try AdmittedVersion(&part) }
         if var part = part("f") {
             fullAtMilliseconds = try part.recordMilliseconds()
             frequentFullAtMilliseconds = try part.recordMilliseconds()
@@ -118,7 +118,7 @@ extension AudienceInspection.Channel {
     }
 }
 
-extension AudienceInspection.Admitted {
+extension AudienceInspection.AdmittedVersion {
     fileprivate init(_ part: inout InspectedField) throws(InspectionError) {
         version = try part.storedVersion()
         digest = try part.number(bytes: 8)
@@ -147,14 +147,14 @@ extension AudienceInspection.Round {
         guard SegmentRange(index: 0, count: rangeCount) != nil else { throw part.error }
         let stored = values[[UInt8(ascii: "t")] + name]?.prefix(StoredCounts.bytes)
         if isFinished, let totals = stored?.withUnsafeBytes({ StoredCounts.read($0) }) {
-            finished = Set(0..<rangeCount)
+            finishedRanges = Set(0..<rangeCount)
             (counts, times) = totals
         }
         guard !isFinished else { return }
         for index in 0..<rangeCount {
             let field = [UInt8(ascii: "m")] + name + [UInt8(index & 255), UInt8(index >> 8)]
             guard let part = values[field]?.withUnsafeBytes({ StoredCounts.read($0) }) else { continue }
-            finished.insert(index)
+            finishedRanges.insert(index)
             counts.add(part.0)
             times.add(part.1)
         }

@@ -9,7 +9,7 @@ public struct DeviceInspection: Sendable, Equatable {
         /// nil: there was no token.
         public var registeredAtMilliseconds: Int64?
         /// The starts that wait for a token, oldest first.
-        public var held: [HeldStart] = []
+        public var heldStarts: [HeldStart] = []
     }
 
     public struct HeldStart: Sendable, Equatable {
@@ -29,7 +29,7 @@ public struct DeviceInspection: Sendable, Equatable {
         for type in hash.attributesTypes() {
             var slot = Slot(attributesType: type)
             (slot.registeredAtMilliseconds, slot.token) = try hash.token(suffix: ":\(type)")
-            if let record = hash.reader("w:\(type)") { slot.held = try Self.starts(record) }
+            if let record = hash.reader("w:\(type)") { slot.heldStarts = try Self.starts(record) }
             slots.append(slot)
         }
     }
@@ -49,7 +49,7 @@ public struct DeviceInspection: Sendable, Equatable {
     }
 
     /// Returns what is left now of the bucket of starts.
-    public func startBudget(_ numbers: Policy.Bucket, nowMilliseconds now: Int64) -> InspectedBudget {
-        InspectedBudget(numbers, fullAtMilliseconds: fullAtMilliseconds, nowMilliseconds: now)
+    public func startBudget(_ bucket: Policy.Bucket, nowMilliseconds now: Int64) -> InspectedBudget {
+        InspectedBudget(bucket, fullAtMilliseconds: fullAtMilliseconds, nowMilliseconds: now)
     }
 }

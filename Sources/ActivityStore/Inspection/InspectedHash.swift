@@ -40,18 +40,18 @@ public struct InspectedToken: Sendable, Equatable {
 /// The pushes that are left in a bucket.
 public struct InspectedBudget: Sendable, Equatable {
     /// Pushes that could be drawn now, including the reserve.
-    public let left: Int
-    public let numbers: Policy.Bucket
+    public let pushesLeft: Int
+    public let bucket: Policy.Bucket
     /// When the bucket will be full; nil: it is full.
     public let fullAtMilliseconds: Int64?
 
-    init(_ numbers: Policy.Bucket, fullAtMilliseconds: Int64, nowMilliseconds: Int64) {
-        self.numbers = numbers
+    init(_ bucket: Policy.Bucket, fullAtMilliseconds: Int64, nowMilliseconds: Int64) {
+        self.bucket = bucket
         // The subtraction cannot overflow, because neither time is negative.
         let missing = max(0, fullAtMilliseconds &- nowMilliseconds)
-        let interval = numbers.intervalMilliseconds
-        let pushes = missing / interval &+ (missing % interval == 0 ? 0 : 1)
-        left = max(0, numbers.pushes &- Int(clamping: pushes))
+        let interval = bucket.intervalMilliseconds
+        let missingPushes = missing / interval &+ (missing % interval == 0 ? 0 : 1)
+        pushesLeft = max(0, bucket.pushes &- Int(clamping: missingPushes))
         self.fullAtMilliseconds = missing > 0 ? fullAtMilliseconds : nil
     }
 }
@@ -106,7 +106,7 @@ struct InspectedField {
     var error: InspectionError { InspectionError(field: name) }
 
     /// Returns the unread bytes as a part with its own name, which errors then report.
-    func named(_ name: String) -> InspectedField { InspectedField(name: name, bytes: bytes) }
+    func renamed(_ name: String) -> InspectedField { InspectedField(name: name, bytes: bytes) }
 
     /// Reads a part of this many bytes.
     mutating func part(_ name: String, count: Int) throws(InspectionError) -> InspectedField {

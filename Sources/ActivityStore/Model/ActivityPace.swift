@@ -23,35 +23,35 @@ public struct ActivityPace: Hashable, Sendable {
 
     func hasEnded(at now: Int64) -> Bool { now / 1_000 > endSeconds }
 
-    func bucket(_ numbers: Policy.Pace) -> Policy.Bucket {
-        allowsFrequentUpdates ? numbers.frequentBudget : numbers.budget
+    func bucket(_ pace: Policy.Pace) -> Policy.Bucket {
+        allowsFrequentUpdates ? pace.frequentBudget : pace.budget
     }
 
     // MARK: - The stretched spacing
 
-    func doublings(_ numbers: Policy.Pace, at now: Int64) -> Int {
+    func doublings(_ pace: Policy.Pace, at now: Int64) -> Int {
         // If the clock was set back, the limit does not apply.
         guard let limitedAtMilliseconds, now >= limitedAtMilliseconds else { return 0 }
-        let recovered = (now - limitedAtMilliseconds) / numbers.throttleRecoveryMilliseconds
+        let recovered = (now - limitedAtMilliseconds) / pace.throttleRecoveryMilliseconds
         return Int(max(0, Int64(doublings) - recovered))
     }
 
-    func spacing(_ numbers: Policy.Pace, at now: Int64) -> Int64 {
-        let doublings = doublings(numbers, at: now)
-        if doublings == 0 { return numbers.spacingMilliseconds }
-        var spacing = numbers.spacingMilliseconds
+    func spacing(_ pace: Policy.Pace, at now: Int64) -> Int64 {
+        let doublings = doublings(pace, at: now)
+        if doublings == 0 { return pace.spacingMilliseconds }
+        var spacing = pace.spacingMilliseconds
         for _ in 0..<doublings { spacing *= 2 }
-        return max(numbers.spacingMilliseconds, min(spacing, numbers.throttledSpacingMaxMilliseconds))
+        return max(pace.spacingMilliseconds, min(spacing, pace.throttledSpacingMaxMilliseconds))
     }
 
     /// Records a 429: doubles the spacing once more, unless it is at its longest. Each push doubles the
     /// spacing at most once, even if its 429 is reported several times.
     ///
     /// - Returns: false if the 429 of the same push was recorded before.
-    mutating func limit(_ numbers: Policy.Pace, sentAt: Int64, at now: Int64) -> Bool {
+    mutating func recordLimit(_ pace: Policy.Pace, sentAt: Int64, at now: Int64) -> Bool {
         if let limitedAtMilliseconds, sentAt <= limitedAtMilliseconds && now >= limitedAtMilliseconds { return false }
-        let before = doublings(numbers, at: now)
-        let isLongest = spacing(numbers, at: now) >= numbers.throttledSpacingMaxMilliseconds
+        let before = doublings(pace, at: now)
+        let isLongest = spacing(pace, at: now) >= pace.throttledSpacingMaxMilliseconds
         doublings = isLongest || before == StoreLimits.doublingsMax ? before : before + 1
         limitedAtMilliseconds = now
         return true

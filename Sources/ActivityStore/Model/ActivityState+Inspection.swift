@@ -9,11 +9,11 @@ extension ActivityState {
     package init(_ inspection: ActivityInspection) {
         self.init()
         version = inspection.newest?.version
-        versionState = inspection.newest.map { VersionState($0.state) } ?? .waits
-        ended = inspection.newest?.isEnd ?? false
+        versionState = inspection.newest.map { VersionState($0.state) } ?? .waiting
+        isEnded = inspection.newest?.isEnd ?? false
         lastTimestamp = inspection.lastTimestamp
-        lastSendMilliseconds = inspection.sent?.atMilliseconds ?? 0
-        digest = inspection.shownDigest
+        lastSendMilliseconds = inspection.lastPush?.atMilliseconds ?? 0
+        shownDigest = inspection.shownDigest
         registeredAtMilliseconds = inspection.registeredAtMilliseconds
         token = inspection.token.map {
             TokenRegistration(
@@ -22,16 +22,16 @@ extension ActivityState {
                 registeredAtMilliseconds: inspection.registeredAtMilliseconds ?? 0
             )
         }
-        held = inspection.held.map {
+        heldCommand = inspection.heldCommand.map {
             // Only for the newest version it matters whether the held command is an end. An older held
             // command is kept only for its alert.
-            let isEnd = ended && $0.version == version
-            return Held(version: $0.version, isEnd: isEnd, command: $0.command, carriesAlert: $0.carriesAlert)
+            let isEnd = isEnded && $0.version == version
+            return HeldCommand(version: $0.version, isEnd: isEnd, command: $0.command, carriesAlert: $0.carriesAlert)
         }
         acceptedAlertVersion = inspection.acceptedAlertVersion
         // Leaves out the audiences that may not know yet that the activity left them. They only delay an
         // admission for a moment, and the prediction is the verdict after this delay.
-        audiences.current = inspection.audiences.map(\.value)
+        audiences.currentDigests = inspection.audiences.map(\.value)
         start = inspection.start.map {
             Start(version: $0.version, isSettled: $0.isSettled, timestamp: $0.version.timestamp, claim: nil)
         }
@@ -46,13 +46,13 @@ extension ActivityState {
         var state = self
         // Without a last push, neither the spacing nor a clock that was set back delays the command.
         state.lastSendMilliseconds = 0
-        return state.command(admission, now: nowMilliseconds).0.verdict
+        return state.admit(admission, now: nowMilliseconds).0.verdict
     }
 
     /// Returns what the scripts would answer to a start that no worker has claimed.
     package func verdict(onStart version: Version, nowMilliseconds: Int64) -> StoreVerdict {
         var state = self
-        return state.start(version, claim: 0, previousClaim: nil, now: nowMilliseconds).0.verdict
+        return state.admitStart(version, claim: 0, previousClaim: nil, now: nowMilliseconds).0.verdict
     }
 
     /// Returns the activity after a call of ``StoreCall/Operation/reopen(version:)``.
@@ -65,7 +65,7 @@ extension ActivityState {
 
 extension ActivityState {
     /// Returns the reply to an update or an end that is refused.
-    func refused(_ call: StateAdmission<[UInt8]>, _ verdict: StoreVerdict) -> StoreReply<[UInt8]> {
+    func refusalReply(_ call: StateAdmission<[UInt8]>, _ verdict: StoreVerdict) -> StoreReply<[UInt8]> {
         var reply = StoreReply<[UInt8]>(verdict)
         reply.wasNotShown = verdict == .duplicate && call.isEnd && versionState == .notShown
         return reply
@@ -75,7 +75,7 @@ extension ActivityState {
         guard self.version == version else { return (StoreReply(.superseded), .unchanged) }
         if versionState == .settled || start?.version == version { return (StoreReply(.duplicate), .unchanged) }
         guard versionState == .notShown else { return (StoreReply(.retry), .unchanged) }
-        versionState = .waits
+        versionState = .waiting
         return (StoreReply(.retry), .renewed)
     }
 }
@@ -83,9 +83,9 @@ extension ActivityState {
 extension ActivityState.VersionState {
     fileprivate init(_ state: ActivityInspection.State) {
         switch state {
-        case .waiting: self = .waits
-        case .sending: self = .assigned
-        case .startSending: self = .startAssigned
+        case .waiting: self = .waiting
+        case .sending: self = .sending
+        case .startSending: self = .startSending
         case .held: self = .held
         case .settled: self = .settled
         case .notShown: self = .notShown

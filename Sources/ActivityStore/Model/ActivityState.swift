@@ -4,9 +4,9 @@ import LiveActivity
 public struct ActivityState: Hashable, Sendable, ExpiringState {
     /// The state of the newest version.
     public enum VersionState: Sendable {
-        case waits
-        case assigned
-        case startAssigned
+        case waiting
+        case sending
+        case startSending
         case held
         case settled
         case notShown
@@ -14,7 +14,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         var isSettled: Bool { self == .settled || self == .notShown }
     }
 
-    public struct Held: Hashable, Sendable {
+    public struct HeldCommand: Hashable, Sendable {
         /// The newest version, or an older one if the newest still has to carry its alert.
         public var version: Version
         public var isEnd: Bool
@@ -32,20 +32,20 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
     }
 
     public internal(set) var version: Version?
-    public internal(set) var versionState = VersionState.waits
+    public internal(set) var versionState = VersionState.waiting
     /// Whether the newest version is an end.
-    public internal(set) var ended = false
+    public internal(set) var isEnded = false
     /// Whether the newest version has drawn on the bucket.
     public internal(set) var hasDrawn = false
     public internal(set) var lastTimestamp: Int64 = 0
     /// The time of the last send verdict; 0: none yet.
     public internal(set) var lastSendMilliseconds: Int64 = 0
-    public internal(set) var digest: UInt64?
+    public internal(set) var shownDigest: UInt64?
     public internal(set) var token: TokenRegistration<[UInt8]>?
     public internal(set) var registeredAtMilliseconds: Int64?
     /// The last token that APNs has declared dead.
-    public internal(set) var retired: RetiredToken?
-    public internal(set) var held: Held?
+    public internal(set) var retiredToken: RetiredToken?
+    public internal(set) var heldCommand: HeldCommand?
     /// The version of the newest command whose alert APNs has accepted.
     public internal(set) var acceptedAlertVersion: Version?
     public internal(set) var start: Start?
@@ -54,9 +54,9 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
     public internal(set) var expiresAtMilliseconds: Int64?
 
     /// Whether the newest version itself is held.
-    public var holdsNewest: Bool { held.map { $0.version == version && $0.isEnd == ended } ?? false }
+    public var holdsNewest: Bool { heldCommand.map { $0.version == version && $0.isEnd == isEnded } ?? false }
 
-    mutating func command(_ call: StateAdmission<[UInt8]>, now: Int64) -> (StoreReply<[UInt8]>, Expiry) {
+    mutating func admit(_ call: StateAdmission<[UInt8]>, now: Int64) -> (StoreReply<[UInt8]>, Expiry) {
         if let departures {
             var reply = StoreReply<[UInt8]>(.departures)
             reply.departures = departures
@@ -65,55 +65,57 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         var expiry = Expiry.unchanged
         let isFirstToken = token == nil
         if let registration = call.registration, token?.isSame(as: registration) != true,
-            retired?.isSame(as: registration) != true, takes(registration)
+            retiredToken?.isSame(as: registration) != true, takeIfNewer(registration)
         {
             expiry = .renewed
             if call.isReadAgain, isFirstToken { lastTimestamp = max(lastTimestamp, now / 1_000) }
             beginLife(at: now)
         }
-        if let verdict = refusal(call) { return (refused(call, verdict), expiry) }
+        if let verdict = refusal(call) { return (refusalReply(call, verdict), expiry) }
         if call.isTooOld, version == nil { return (StoreReply(.expired), expiry) }
         if !call.isEnd, pace?.hasEnded(at: now) ?? false { return (StoreReply(.tooOld), expiry) }
 
-        let same = version == call.version && ended == call.isEnd
+        let isSameVersion = version == call.version && isEnded == call.isEnd
         if let alert = call.carriedAlert, let acceptedAlertVersion, alert <= acceptedAlertVersion {
             return (StoreReply<[UInt8]>(.alertAlreadyAccepted), expiry)
         }
-        if let held, held.carriesAlert, !call.carriesAlert, token != nil || !(same && holdsNewest) {
+        if let heldCommand, heldCommand.carriesAlert, !call.carriesAlert,
+            token != nil || !(isSameVersion && holdsNewest)
+        {
             var reply = StoreReply<[UInt8]>(.alertHeld)
-            reply.heldCommand = held.command
+            reply.heldCommand = heldCommand.command
             return (reply, expiry)
         }
         beginLife(at: now)
-        if !call.isEnd, audiences.current.isEmpty, digest == Self.compared(call.digest) {
-            held = nil
+        if !call.isEnd, audiences.currentDigests.isEmpty, shownDigest == Self.storedDigest(call.digest) {
+            heldCommand = nil
             advance(to: call, .settled)
             return (StoreReply(.unchanged), .renewed)
         }
         guard let token else {
-            if same && !holdsNewest { return (StoreReply(.noToken), expiry) }
-            let verdict: StoreVerdict = same ? .held : .noToken
-            advance(to: call, same ? .held : .waits)
+            if isSameVersion && !holdsNewest { return (StoreReply(.noToken), expiry) }
+            let verdict: StoreVerdict = isSameVersion ? .held : .noToken
+            advance(to: call, isSameVersion ? .held : .waiting)
             return (StoreReply<[UInt8]>(verdict), .renewed)
         }
         let since = now - lastSendMilliseconds
         let wait = (pace?.spacing(call.pace, at: now) ?? 0) - since
         if since >= 0 && wait > 0 {
-            if !same {
-                advance(to: call, .waits)
+            if !isSameVersion {
+                advance(to: call, .waiting)
                 expiry = .renewed
             }
             var reply = StoreReply<[UInt8]>(.wait)
             reply.waitMilliseconds = wait
             return (reply, expiry)
         }
-        if !same || versionState != .assigned { assignTimestamp(call.version) }
-        let heldBefore = held
-        advance(to: call, .assigned)
-        if held != heldBefore { expiry = .renewed }
+        if !isSameVersion || versionState != .sending { assignTimestamp(call.version) }
+        let heldBefore = heldCommand
+        advance(to: call, .sending)
+        if heldCommand != heldBefore { expiry = .renewed }
         if lastSendMilliseconds / 1_000_000 != now / 1_000_000 { expiry = .renewed }
         lastSendMilliseconds = now
-        digest = nil
+        shownDigest = nil
         var reply = StoreReply<[UInt8]>(.send)
         reply.timestamp = lastTimestamp
         reply.registration = token
@@ -124,7 +126,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
     /// Returns why an update or an end is refused; nil if it is the newest version or repeats it. (R11)
     private func refusal(_ call: StateAdmission<[UInt8]>) -> StoreVerdict? {
         guard let newest = version else { return nil }
-        if ended {
+        if isEnded {
             if call.isEnd {
                 if newest == call.version { return versionState.isSettled ? .duplicate : nil }
                 return versionState == .notShown && newest < call.version ? nil : .ended
@@ -132,7 +134,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
             return isSuperseded(call, by: newest) ? .overtaken : .ended
         }
         if call.isEnd { return nil }
-        if newest == call.version { return versionState.isSettled || versionState == .startAssigned ? .duplicate : nil }
+        if newest == call.version { return versionState.isSettled || versionState == .startSending ? .duplicate : nil }
         if newest < call.version { return nil }
         return isSuperseded(call, by: newest) ? .overtaken : .superseded
     }
@@ -140,7 +142,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
     /// Whether the command has an alert, and a newer version that is not settled yet can carry this alert. A
     /// start cannot carry it, because the alert belongs to the activity's previous life.
     private func isSuperseded(_ call: StateAdmission<[UInt8]>, by newest: Version) -> Bool {
-        call.carriesAlert && call.version < newest && !versionState.isSettled && versionState != .startAssigned
+        call.carriesAlert && call.version < newest && !versionState.isSettled && versionState != .startSending
     }
 
     private mutating func draw(_ call: StateAdmission<[UInt8]>, now: Int64, into reply: inout StoreReply<[UInt8]>) {
@@ -163,42 +165,42 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         reply.budgetLeft = left
     }
 
-    mutating func start(
+    mutating func admitStart(
         _ version: Version,
         claim: UInt64,
         previousClaim: UInt64?,
         now: Int64
     ) -> (StoreReply<[UInt8]>, Expiry) {
         if let start {
-            if start.version == version { return startAgain(start, claim: claim, previousClaim: previousClaim) }
+            if start.version == version { return repeatStart(start, claim: claim, previousClaim: previousClaim) }
             if start.version > version { return (StoreReply(.superseded), .unchanged) }
         }
         if let newest = self.version, newest >= version {
-            if newest == version && versionState.isSettled && !ended { return (StoreReply(.duplicate), .unchanged) }
-            if ended || token != nil || lastTimestamp >= version.timestamp {
+            if newest == version && versionState.isSettled && !isEnded { return (StoreReply(.duplicate), .unchanged) }
+            if isEnded || token != nil || lastTimestamp >= version.timestamp {
                 return (StoreReply(.superseded), .unchanged)
             }
         } else {
-            held = nil
+            heldCommand = nil
             token = nil
             acceptedAlertVersion = nil
-            versionState = .startAssigned
+            versionState = .startSending
             self.version = version
-            ended = false
+            isEnded = false
         }
         assignTimestamp(version)
         lastSendMilliseconds = now
-        digest = nil
+        shownDigest = nil
         hasDrawn = false
         pace = ActivityPace(beganAtMilliseconds: now)
         let start = Start(version: version, isSettled: false, timestamp: lastTimestamp, claim: claim)
         self.start = start
-        return (startVerdict(start), .renewed)
+        return (sendReply(start), .renewed)
     }
 
     /// Answers a start that has already got a send verdict. The caller may be the same record after a lost
     /// reply, the record that was deferred with the claim, or another record.
-    private mutating func startAgain(
+    private mutating func repeatStart(
         _ start: Start,
         claim: UInt64,
         previousClaim: UInt64?
@@ -206,13 +208,13 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         guard let claimed = start.claim, claimed == claim || claimed == previousClaim else {
             return (StoreReply<[UInt8]>(start.isSettled ? .duplicate : .unknown), .unchanged)
         }
-        if ended || token != nil && versionState != .startAssigned { return (StoreReply(.superseded), .unchanged) }
-        guard claimed != claim else { return (startVerdict(start), .unchanged) }
+        if isEnded || token != nil && versionState != .startSending { return (StoreReply(.superseded), .unchanged) }
+        guard claimed != claim else { return (sendReply(start), .unchanged) }
         self.start?.claim = claim
-        return (startVerdict(start), .renewed)
+        return (sendReply(start), .renewed)
     }
 
-    private func startVerdict(_ start: Start) -> StoreReply<[UInt8]> {
+    private func sendReply(_ start: Start) -> StoreReply<[UInt8]> {
         var reply = StoreReply<[UInt8]>(.send)
         reply.timestamp = start.timestamp
         return reply
@@ -223,7 +225,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         if versionState.isSettled { return (StoreReply(.duplicate), .unchanged) }
         if token != nil { return (StoreReply(.retry), .unchanged) }
         versionState = .held
-        held = Held(version: version, isEnd: ended, command: command, carriesAlert: carriesAlert)
+        heldCommand = HeldCommand(version: version, isEnd: isEnded, command: command, carriesAlert: carriesAlert)
         return (StoreReply(.held), .renewed)
     }
 
@@ -239,7 +241,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         if source == .command {
             if let token, token.isSame(as: registration) {
                 registration = token
-            } else if let retired, retired.isSame(as: registration) {
+            } else if let retiredToken, retiredToken.isSame(as: registration) {
                 return (StoreReply(.stale), .unchanged)
             }
         }
@@ -248,20 +250,20 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
             if list != nil { reply.departures = departures }
             return (reply, .unchanged)
         }
-        reply.wasMemberOfAll = audiences.containsAll(of: list)
+        reply.wasMemberOfAll = audiences.isInAll(of: list)
         if let list, !changeAudiences(to: list) { return (StoreReply(.full), .unchanged) }
-        _ = takes(registration)
+        _ = takeIfNewer(registration)
         if source == .readAgain { lastTimestamp = max(lastTimestamp, now / 1_000) }
         beginLife(at: now)
         if let frequentUpdates { pace?.allowsFrequentUpdates = frequentUpdates }
         reply.verdict = .registered
         if list != nil { reply.departures = departures }
-        guard let held, holdsNewest else { return (reply, .renewed) }
-        if let shows, shows >= held.version {
+        guard let heldCommand, holdsNewest else { return (reply, .renewed) }
+        if let shows, shows >= heldCommand.version {
             if versionState == .held { versionState = .settled }
-            self.held = nil
+            self.heldCommand = nil
         } else if reply.departures == nil {
-            reply.heldCommand = held.command
+            reply.heldCommand = heldCommand.command
         }
         return (reply, .renewed)
     }
@@ -282,8 +284,8 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
     mutating func settle(_ operation: StoreCall<[UInt8]>.Operation, now: Int64) -> (StoreReply<[UInt8]>, Expiry) {
         switch operation {
         case .limit(_, let numbers):
-            let counts = pace?.limit(numbers, sentAt: lastSendMilliseconds, at: now) ?? false
-            return (StoreReply(.settled), counts ? .renewed : .unchanged)
+            let isRecorded = pace?.recordLimit(numbers, sentAt: lastSendMilliseconds, at: now) ?? false
+            return (StoreReply(.settled), isRecorded ? .renewed : .unchanged)
         case .settle(let version, let settlement, let digest, let retirement, let alert):
             var expiry = settle(version, settlement, digest: digest)
             if settlement == .accepted, let alert, acceptedAlertVersion.map({ $0 < alert }) ?? true {
@@ -292,7 +294,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
             }
             var reply = StoreReply<[UInt8]>(.settled)
             reply.retiredToken = retirement.map { retire(by: $0) } ?? false
-            if settlement == .accepted, self.version == version, ended, !audiences.current.isEmpty {
+            if settlement == .accepted, self.version == version, isEnded, !audiences.currentDigests.isEmpty {
                 expiry = .renewed
                 leaveAtEnd()
             }
@@ -310,20 +312,20 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
 
     private mutating func settle(_ version: Version, _ settlement: Settlement, digest: UInt64) -> Expiry {
         var expiry = Expiry.unchanged
-        let heldBefore = held
+        let heldBefore = heldCommand
         if self.version == version { settleNewest(settlement, digest: digest) }
         if let start, start.version == version, start.claim != nil {
             expiry = .renewed
             self.start?.isSettled = true
             if settlement == .accepted { self.start?.claim = nil }
         }
-        return held == heldBefore ? expiry : .renewed
+        return heldCommand == heldBefore ? expiry : .renewed
     }
 
     /// Retires a token. Raises the registration's time, so that the same registration is stale afterwards.
     private mutating func retire(by retirement: TokenRetirement<[UInt8]>) -> Bool {
         guard let token, token.isRetired(by: retirement) else { return false }
-        retired = RetiredToken(token)
+        retiredToken = RetiredToken(token)
         self.token = nil
         registeredAtMilliseconds = min(token.registeredAtMilliseconds + 1, StoredTime.millisecondsMax)
         leaveAllAudiences()
@@ -331,15 +333,15 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
     }
 
     /// Returns the 48 bits of a digest that are stored. 0 means no digest, so 0 is stored as 1.
-    private static func compared(_ digest: UInt64) -> UInt64 { max(1, digest % (1 << 48)) }
+    private static func storedDigest(_ digest: UInt64) -> UInt64 { max(1, digest % (1 << 48)) }
 
     private mutating func settleNewest(_ settlement: Settlement, digest: UInt64) {
         if settlement == .accepted {
-            held = nil
+            heldCommand = nil
             versionState = .settled
-            self.digest = Self.compared(digest)
+            self.shownDigest = Self.storedDigest(digest)
         } else if !versionState.isSettled {
-            held = nil
+            heldCommand = nil
             versionState = settlement == .notShown ? .notShown : .settled
         }
     }
@@ -349,7 +351,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         if pace == nil { pace = ActivityPace(beganAtMilliseconds: now) }
     }
 
-    private mutating func takes(_ registration: TokenRegistration<[UInt8]>) -> Bool {
+    private mutating func takeIfNewer(_ registration: TokenRegistration<[UInt8]>) -> Bool {
         guard registration.registeredAtMilliseconds >= registeredAtMilliseconds ?? 0 else { return false }
         token = registration
         registeredAtMilliseconds = registration.registeredAtMilliseconds
@@ -358,12 +360,12 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
 
     /// Makes the command the newest version. A held older command is dropped unless it has an alert.
     private mutating func advance(to call: StateAdmission<[UInt8]>, _ versionState: VersionState) {
-        if version != call.version || ended != call.isEnd {
-            if let held, !held.carriesAlert { self.held = nil }
+        if version != call.version || isEnded != call.isEnd {
+            if let heldCommand, !heldCommand.carriesAlert { self.heldCommand = nil }
             hasDrawn = false
         }
         version = call.version
-        ended = call.isEnd
+        isEnded = call.isEnd
         self.versionState = versionState
     }
 

@@ -5,9 +5,9 @@ import LiveActivity
 extension AudienceState {
     package init(_ inspection: AudienceInspection) {
         self.init()
-        newest = inspection.newest.map { Newest(version: $0.version, isSettled: $0.isSettled) }
+        newest = inspection.newest.map { NewestVersion(version: $0.version, isSettled: $0.isSettled) }
         admitted = inspection.admitted.map {
-            Admitted(
+            AdmittedVersion(
                 version: $0.version,
                 digest: $0.digest,
                 isEnd: $0.isEnd,

@@ -3,13 +3,13 @@ import LiveActivity
 /// The record of an audience in the model, with the rules of the script `audience`.
 package struct AudienceState: Sendable {
     /// The newest version, whether it was sent or was `unchanged`.
-    struct Newest: Sendable {
+    struct NewestVersion: Sendable {
         var version: Version
         var isSettled: Bool
     }
 
     /// The newest version that was admitted to be sent.
-    struct Admitted: Sendable {
+    struct AdmittedVersion: Sendable {
         var version: Version
         var digest: UInt64
         var isEnd: Bool
@@ -29,7 +29,7 @@ package struct AudienceState: Sendable {
         var finishedBroadcasts: [DeviceEnvironment: (MemberOutcome, RoundTimes)] = [:]
         var broadcasts = MemberCounts()
         /// The counts and times of the finished ranges, by index; empty once the totals are known.
-        var finished: [UInt16: (MemberCounts, RoundTimes)] = [:]
+        var finishedRanges: [UInt16: (MemberCounts, RoundTimes)] = [:]
         var totals: (MemberCounts, RoundTimes)?
     }
 
@@ -38,8 +38,8 @@ package struct AudienceState: Sendable {
         var progress: [UInt8]
     }
 
-    var newest: Newest?
-    var admitted: Admitted?
+    var newest: NewestVersion?
+    var admitted: AdmittedVersion?
     /// The channels that the keeper of channels has written into the record.
     private(set) var channels = AudienceChannels()
     private(set) var rounds: [Round] = []
@@ -66,7 +66,7 @@ package struct AudienceState: Sendable {
             }
             return AudienceReply(.settled)
         case .newest: return newestReply(now: now)
-        case .claim(let range, let claim): return take(range, claim: claim, now: now)
+        case .claim(let range, let claim): return claimRange(range, claim: claim, now: now)
         case .checkpoint(let range, let claim, let text): return checkpoint(range, claim: claim, text, now: now)
         case .finish(let range, let version, let counts, let times):
             return finish(range, version, counts, times, now: now)
@@ -94,7 +94,7 @@ package struct AudienceState: Sendable {
             if let admitted, isRepeat(call, admitted) { return repeatAdmission(admitted, now: now) }
         }
         if !call.isStart, !call.isEnd, newest?.isSettled ?? false, admitted?.digest == call.digest {
-            newest = Newest(version: call.version, isSettled: true)
+            newest = NewestVersion(version: call.version, isSettled: true)
             renew(now)
             return AudienceReply(.unchanged)
         }
@@ -108,8 +108,8 @@ package struct AudienceState: Sendable {
             }
         }
         let grant = grant(to: call, now: now)
-        newest = Newest(version: call.version, isSettled: false)
-        admitted = Admitted(
+        newest = NewestVersion(version: call.version, isSettled: false)
+        admitted = AdmittedVersion(
             version: call.version,
             digest: call.digest,
             isEnd: call.isEnd,
@@ -136,7 +136,7 @@ package struct AudienceState: Sendable {
     /// start activities.
     private func broadcastCount(isStart: Bool) -> UInt8 { isStart ? 0 : UInt8(channels.count) }
 
-    private mutating func repeatAdmission(_ admitted: Admitted, now: Int64) -> AudienceReply<[UInt8]> {
+    private mutating func repeatAdmission(_ admitted: AdmittedVersion, now: Int64) -> AudienceReply<[UInt8]> {
         let broadcastCount = broadcastCount(isStart: admitted.isStart)
         let round = rounds.firstIndex {
             $0.version == admitted.version && $0.rangeCount == admitted.grant.rangeCount
@@ -149,7 +149,7 @@ package struct AudienceState: Sendable {
     }
 
     /// Returns why a command is refused; nil if it is the newest version or repeats it.
-    private func refusal(_ call: AudienceAdmission<[UInt8]>, _ newest: Newest) -> AudienceVerdict? {
+    private func refusal(_ call: AudienceAdmission<[UInt8]>, _ newest: NewestVersion) -> AudienceVerdict? {
         let ended = admitted?.isEnd ?? false
         if let admitted, isRepeat(call, admitted), newest.version == call.version {
             return newest.isSettled ? .duplicate : nil
@@ -163,7 +163,7 @@ package struct AudienceState: Sendable {
     }
 
     /// Whether the call repeats the admitted command.
-    private func isRepeat(_ call: AudienceAdmission<[UInt8]>, _ admitted: Admitted) -> Bool {
+    private func isRepeat(_ call: AudienceAdmission<[UInt8]>, _ admitted: AdmittedVersion) -> Bool {
         admitted.version == call.version && admitted.isEnd == call.isEnd && admitted.isStart == call.isStart
     }
 
@@ -201,10 +201,10 @@ package struct AudienceState: Sendable {
     /// Returns the number of ranges for a command: that of the round under way if there is one, else the
     /// caller's. If the number changed during a round, new ranges would overlap with ranges of this round.
     private mutating func rangeCount(_ call: AudienceAdmission<[UInt8]>, now: Int64) -> UInt16 {
-        let underWay = rounds.last {
+        let roundUnderWay = rounds.last {
             $0.totals == nil && now - $0.atMilliseconds < AudienceRecordLimits.rangeCountKeptMilliseconds
         }
-        let count = underWay?.rangeCount ?? call.rangeCount
+        let count = roundUnderWay?.rangeCount ?? call.rangeCount
         if let admitted, admitted.grant.rangeCount != count {
             for range in ranges.keys where range.count != count { ranges[range]?.progress = [] }
         }
@@ -237,7 +237,7 @@ package struct AudienceState: Sendable {
     /// replaces no state of activities.
     private var newestForActivities: Version? { admitted.flatMap { $0.isStart ? nil : $0.version } }
 
-    private mutating func take(_ range: SegmentRange, claim: UInt64, now: Int64) -> AudienceReply<[UInt8]> {
+    private mutating func claimRange(_ range: SegmentRange, claim: UInt64, now: Int64) -> AudienceReply<[UInt8]> {
         var reply = AudienceReply<[UInt8]>(.progress)
         reply.newest = newestForActivities
         reply.bytes = ranges[range]?.progress ?? []
@@ -272,9 +272,9 @@ package struct AudienceState: Sendable {
         _ times: RoundTimes,
         now: Int64
     ) -> AudienceReply<[UInt8]> {
-        let index = round(of: version, rangeCount: range.count, now: now)
+        let index = findOrAddRound(of: version, rangeCount: range.count, now: now)
         if rounds[index].totals == nil {
-            rounds[index].finished[range.index] = (counts, times)
+            rounds[index].finishedRanges[range.index] = (counts, times)
             renew(now)
         }
         return finishedReply(index)
@@ -287,7 +287,7 @@ package struct AudienceState: Sendable {
         _ times: RoundTimes,
         now: Int64
     ) -> AudienceReply<[UInt8]> {
-        let index = round(of: version, rangeCount: part.rangeCount, now: now)
+        let index = findOrAddRound(of: version, rangeCount: part.rangeCount, now: now)
         if rounds[index].totals == nil {
             if rounds[index].broadcastCount == 0 { rounds[index].broadcastCount = part.broadcastCount }
             rounds[index].finishedBroadcasts[part.environment] = (outcome, times)
@@ -296,7 +296,7 @@ package struct AudienceState: Sendable {
         return finishedReply(index)
     }
 
-    private mutating func round(of version: Version, rangeCount: UInt16, now: Int64) -> Int {
+    private mutating func findOrAddRound(of version: Version, rangeCount: UInt16, now: Int64) -> Int {
         if let index = rounds.firstIndex(where: { $0.version == version && $0.rangeCount == rangeCount }) {
             return index
         }
@@ -306,7 +306,7 @@ package struct AudienceState: Sendable {
 
     private mutating func finishedReply(_ index: Int) -> AudienceReply<[UInt8]> {
         let left =
-            Int(rounds[index].rangeCount) + Int(rounds[index].broadcastCount) - rounds[index].finished.count
+            Int(rounds[index].rangeCount) + Int(rounds[index].broadcastCount) - rounds[index].finishedRanges.count
             - rounds[index].finishedBroadcasts.count
         if rounds[index].totals == nil, left <= 0 { rounds[index].recomputeTotals() }
         var reply = AudienceReply<[UInt8]>(.finished)
@@ -330,7 +330,7 @@ extension AudienceState.Round {
     mutating func recomputeTotals() {
         var counts = MemberCounts()
         var times = RoundTimes()
-        for (part, partTimes) in finished.values {
+        for (part, partTimes) in finishedRanges.values {
             counts.add(part)
             times.add(partTimes)
         }
@@ -339,7 +339,7 @@ extension AudienceState.Round {
             times.add(partTimes)
         }
         totals = (counts, times)
-        finished = [:]
+        finishedRanges = [:]
         finishedBroadcasts = [:]
     }
 }

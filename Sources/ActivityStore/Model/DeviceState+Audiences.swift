@@ -2,7 +2,7 @@ import LiveActivity
 
 /// A device is in all audiences that the registrations of its attributes types name.
 extension DeviceState {
-    var departures: [UInt8]? { MemberAudiences.departures(left, at: leftAtMilliseconds) }
+    var departures: [UInt8]? { MemberAudiences.departures(leftAudiences, at: leftAtMilliseconds) }
 
     /// Changes the audiences that the device's registration for an attributes type names.
     /// - Returns: false, without a change, if too many audiences do not know yet that the device left them.
@@ -10,38 +10,38 @@ extension DeviceState {
         let new = MemberAudiences.digests(list)
         let others = audiences { $0 != type }
         let old = slots[type]?.audiences ?? []
-        let leaving = old.filter { !new.contains($0) && !others.contains($0) && !left.contains($0) }
-        let kept = left.filter { !new.contains($0) }
+        let leaving = old.filter { !new.contains($0) && !others.contains($0) && !leftAudiences.contains($0) }
+        let kept = leftAudiences.filter { !new.contains($0) }
         guard kept.count + leaving.count <= StoreLimits.departuresMax else { return false }
-        left = kept + leaving
+        leftAudiences = kept + leaving
         if !leaving.isEmpty { leftAtMilliseconds = max(milliseconds, leftAtMilliseconds + 1) }
-        if left.isEmpty { leftAtMilliseconds = 0 }
+        if leftAudiences.isEmpty { leftAtMilliseconds = 0 }
         if !new.isEmpty || slots[type] != nil { slots[type, default: Slot()].audiences = new }
         return true
     }
 
     /// Leaves the audiences of these attributes types, whose tokens are dead or unregistered.
-    mutating func leave(_ types: [String], at milliseconds: Int64) {
+    mutating func leaveAudiences(of types: [String], at milliseconds: Int64) {
         let others = audiences { !types.contains($0) }
         var leaving: [UInt64] = []
         for type in types.sorted() {
             leaving += (slots[type]?.audiences ?? [])
                 .filter {
-                    !others.contains($0) && !left.contains($0) && !leaving.contains($0)
+                    !others.contains($0) && !leftAudiences.contains($0) && !leaving.contains($0)
                 }
             slots[type]?.audiences = []
         }
         guard !leaving.isEmpty else { return }
-        left += leaving
+        leftAudiences += leaving
         leftAtMilliseconds = max(milliseconds, leftAtMilliseconds + 1)
     }
 
     mutating func confirmDepartures(at milliseconds: Int64) -> (StoreReply<[UInt8]>, Expiry) {
-        if leftAtMilliseconds == milliseconds { (left, leftAtMilliseconds) = ([], 0) }
+        if leftAtMilliseconds == milliseconds { (leftAudiences, leftAtMilliseconds) = ([], 0) }
         return (StoreReply(.settled), .unchanged)
     }
 
-    private func audiences(of isMeant: (String) -> Bool) -> [UInt64] {
+    private func audiences(ofTypesWhere isMeant: (String) -> Bool) -> [UInt64] {
         slots.filter { isMeant($0.key) }.flatMap(\.value.audiences)
     }
 }

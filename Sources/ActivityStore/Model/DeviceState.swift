@@ -6,9 +6,9 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
         public internal(set) var token: TokenRegistration<[UInt8]>?
         public internal(set) var registeredAtMilliseconds: Int64?
         /// The last token that APNs has declared dead.
-        public internal(set) var retired: RetiredToken?
+        public internal(set) var retiredToken: RetiredToken?
         /// The held starts, oldest version first, one for each activity.
-        public internal(set) var held: [Start] = []
+        public internal(set) var heldStarts: [Start] = []
         /// The audiences that the device is in because of its registration for this attributes type.
         public internal(set) var audiences: [UInt64] = []
     }
@@ -20,7 +20,7 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
     }
 
     /// The audiences that may not know yet that the device left them, and the time of the last departure.
-    public internal(set) var left: [UInt64] = []
+    public internal(set) var leftAudiences: [UInt64] = []
     public internal(set) var leftAtMilliseconds: Int64 = 0
     /// The tokens and held starts, by attributes type.
     public internal(set) var slots: [String: Slot] = [:]
@@ -39,15 +39,15 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
     ) -> (StoreReply<[UInt8]>, Expiry) {
         let type = String(decoding: start.attributesType, as: UTF8.self)
         let slot = slots[type, default: Slot()]
-        let others = slot.held.filter { $0.activity != start.activity }
-        if slot.held.contains(where: { $0.activity == start.activity && $0.version > start.version }) {
+        let others = slot.heldStarts.filter { $0.activity != start.activity }
+        if slot.heldStarts.contains(where: { $0.activity == start.activity && $0.version > start.version }) {
             return (StoreReply(.superseded), .unchanged)
         }
         if slot.token != nil { return (StoreReply(.retry), .unchanged) }
         if others.count >= startsMax { return (StoreReply(.full), .unchanged) }
         let new = Start(activity: start.activity, version: start.version, command: command)
         let older = others.filter { $0.version <= start.version }
-        slots[type, default: Slot()].held = older + [new] + others.filter { $0.version > start.version }
+        slots[type, default: Slot()].heldStarts = older + [new] + others.filter { $0.version > start.version }
         return (StoreReply(.held), .renewed)
     }
 
@@ -62,7 +62,7 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
         if isCarried {
             if let token = slots[type]?.token, token.isSame(as: registration) {
                 registration = token
-            } else if let retired = slots[type]?.retired, retired.isSame(as: registration) {
+            } else if let retiredToken = slots[type]?.retiredToken, retiredToken.isSame(as: registration) {
                 return (StoreReply(.stale), .unchanged)
             }
         }
@@ -71,39 +71,41 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
         if isNewer, let list, !changeAudiences(of: type, to: list, at: registration.registeredAtMilliseconds) {
             return (StoreReply(.full), .unchanged)
         }
-        let isTaken = takes(type, registration)
+        let isTaken = takeIfNewer(type, registration)
         var reply = StoreReply<[UInt8]>(.stale)
         if list != nil { reply.departures = departures }
         // A stale registration that is read again still returns the start that waits for the known token: the
         // known token's own registration may be settled, and then no worker reads it again.
         guard isTaken || slots[type]?.token != nil else { return (reply, .unchanged) }
-        let held = next(slots[type]?.held ?? [], after: step.heldStart)
+        let held = nextHeldStart(slots[type]?.heldStarts ?? [], after: step.heldStart)
         guard isTaken || held != nil else { return (reply, .unchanged) }
         reply.verdict = .registered
-        if isNewer, let list { reply.wasMemberOfAll = MemberAudiences.isIn(MemberAudiences.digests(list), of: before) }
+        if isNewer, let list {
+            reply.wasMemberOfAll = MemberAudiences.isInAll(MemberAudiences.digests(list), current: before)
+        }
         if reply.departures == nil { reply.heldCommand = held?.command }
         return (reply, isTaken ? .renewed : .unchanged)
     }
 
     /// Returns the next held start after a given one. If the given start is not held any more, returns the
     /// first held start that is not older.
-    private func next(_ held: [Start], after: HeldStart<[UInt8]>?) -> Start? {
+    private func nextHeldStart(_ held: [Start], after: HeldStart<[UInt8]>?) -> Start? {
         guard let after else { return held.first }
-        let place = held.firstIndex { $0.version == after.version && $0.activity == after.activity }
-        guard let place else { return held.first { $0.version >= after.version } }
-        return held.dropFirst(place + 1).first
+        let index = held.firstIndex { $0.version == after.version && $0.activity == after.activity }
+        guard let index else { return held.first { $0.version >= after.version } }
+        return held.dropFirst(index + 1).first
     }
 
     mutating func unregister(_ types: [String], at: Int64) -> (StoreReply<[UInt8]>, Expiry) {
-        let due = types.filter { at >= slots[$0]?.registeredAtMilliseconds ?? 0 }
-        var reply = StoreReply<[UInt8]>(due.isEmpty && !types.isEmpty ? .stale : .unregistered)
-        for type in due {
+        let typesToUnregister = types.filter { at >= slots[$0]?.registeredAtMilliseconds ?? 0 }
+        var reply = StoreReply<[UInt8]>(typesToUnregister.isEmpty && !types.isEmpty ? .stale : .unregistered)
+        for type in typesToUnregister {
             slots[type, default: Slot()].token = nil
             slots[type, default: Slot()].registeredAtMilliseconds = at
         }
-        leave(due, at: at)
+        leaveAudiences(of: typesToUnregister, at: at)
         reply.departures = departures
-        return (reply, due.isEmpty ? .unchanged : .renewed)
+        return (reply, typesToUnregister.isEmpty ? .unchanged : .renewed)
     }
 
     mutating func lookUpToken(
@@ -116,7 +118,7 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
     {
         var expiry = Expiry.unchanged
         if let registration, slots[type]?.token?.isSame(as: registration) != true,
-            slots[type]?.retired?.isSame(as: registration) != true, takes(type, registration)
+            slots[type]?.retiredToken?.isSame(as: registration) != true, takeIfNewer(type, registration)
         {
             expiry = .renewed
         }
@@ -139,11 +141,11 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
     /// Refunds the part of a draw that time has not refilled yet. So the bucket is never fuller than without
     /// the draw.
     mutating func refundStart(_ bucket: Policy.Bucket, draw: Int64, now: Int64) -> (StoreReply<[UInt8]>, Expiry) {
-        let given = refundedMilliseconds ?? 0
-        let back = min(bucket.intervalMilliseconds, draw - given - now)
-        if fullAtMilliseconds > 0, back > 0 {
-            fullAtMilliseconds = max(0, fullAtMilliseconds - back)
-            refundedMilliseconds = min(given + back, StoredTime.millisecondsMax)
+        let refundedBefore = refundedMilliseconds ?? 0
+        let refund = min(bucket.intervalMilliseconds, draw - refundedBefore - now)
+        if fullAtMilliseconds > 0, refund > 0 {
+            fullAtMilliseconds = max(0, fullAtMilliseconds - refund)
+            refundedMilliseconds = min(refundedBefore + refund, StoredTime.millisecondsMax)
         }
         return (StoreReply(.settled), .unchanged)
     }
@@ -159,20 +161,20 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
             if retirement != nil { reply.departures = departures }
             return (reply, .unchanged)
         }
-        slot.held.removeAll { $0.version == start.version && $0.activity == start.activity }
+        slot.heldStarts.removeAll { $0.version == start.version && $0.activity == start.activity }
         if let retirement, let token = slot.token, token.isRetired(by: retirement) {
-            slot.retired = RetiredToken(token)
+            slot.retiredToken = RetiredToken(token)
             slot.token = nil
             slot.registeredAtMilliseconds = min(token.registeredAtMilliseconds + 1, StoredTime.millisecondsMax)
             reply.retiredToken = true
         }
         slots[type] = slot
-        if reply.retiredToken { leave([type], at: slot.registeredAtMilliseconds ?? 0) }
+        if reply.retiredToken { leaveAudiences(of: [type], at: slot.registeredAtMilliseconds ?? 0) }
         if retirement != nil { reply.departures = departures }
         return (reply, .unchanged)
     }
 
-    private mutating func takes(_ type: String, _ registration: TokenRegistration<[UInt8]>) -> Bool {
+    private mutating func takeIfNewer(_ type: String, _ registration: TokenRegistration<[UInt8]>) -> Bool {
         guard registration.registeredAtMilliseconds >= slots[type]?.registeredAtMilliseconds ?? 0 else { return false }
         slots[type, default: Slot()].token = registration
         slots[type, default: Slot()].registeredAtMilliseconds = registration.registeredAtMilliseconds

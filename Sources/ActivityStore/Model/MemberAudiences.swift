@@ -3,30 +3,30 @@ import LiveActivity
 /// The digests of a member's audiences, and of the audiences that may not know yet that the member left them.
 /// A member is an activity, or a device with one attributes type.
 public struct MemberAudiences: Hashable, Sendable {
-    public internal(set) var current: [UInt64] = []
-    public internal(set) var left: [UInt64] = []
+    public internal(set) var currentDigests: [UInt64] = []
+    public internal(set) var leftDigests: [UInt64] = []
 
-    var isEmpty: Bool { current.isEmpty && left.isEmpty }
+    var isEmpty: Bool { currentDigests.isEmpty && leftDigests.isEmpty }
 
     /// Changes the audiences.
     /// - Returns: false, without a change, if too many audiences do not know yet that the member left them.
     mutating func change(to new: [UInt64]) -> Bool {
-        let leaving = left.filter { !new.contains($0) } + current.filter { !new.contains($0) }
+        let leaving = leftDigests.filter { !new.contains($0) } + currentDigests.filter { !new.contains($0) }
         guard leaving.count <= StoreLimits.departuresMax else { return false }
-        (current, left) = (new, leaving)
+        (currentDigests, leftDigests) = (new, leaving)
         return true
     }
 
-    /// Whether the list names audiences, and the member is in all of them.
-    static func isIn(_ named: [UInt64], of current: [UInt64]) -> Bool {
-        !named.isEmpty && named.allSatisfy(current.contains)
+    /// Whether there are audiences in `audiences`, and a member with the audiences `current` is in all of them.
+    static func isInAll(_ audiences: [UInt64], current: [UInt64]) -> Bool {
+        !audiences.isEmpty && audiences.allSatisfy(current.contains)
     }
 
-    func containsAll(of list: [UInt8]?) -> Bool { Self.isIn(Self.digests(list ?? []), of: current) }
+    func isInAll(of list: [UInt8]?) -> Bool { Self.isInAll(Self.digests(list ?? []), current: currentDigests) }
 
     mutating func leaveAll() {
-        left += current
-        current = []
+        leftDigests += currentDigests
+        currentDigests = []
     }
 
     /// Returns the audiences that the member has left, as a reply names them; nil if there are none.

@@ -56,7 +56,7 @@ struct SegmentState: Sendable {
 
 /// A page in the model.
 struct PageState: Sendable {
-    enum Appended { case done, toBeArranged }
+    enum AppendResult { case done, toBeArranged }
 
     let lowerBound: UInt32
     /// The next page's lower bound; 0: the page reaches to the end of the segment.
@@ -85,15 +85,15 @@ struct PageState: Sendable {
             + number(UInt32(renewedAtSeconds)) + entries.flatMap(\.bytes)
     }
 
-    mutating func append(_ entry: StoredEntry, bytesMax: Int, now: Int64) -> Appended {
+    mutating func append(_ entry: StoredEntry, bytesMax: Int, now: Int64) -> AppendResult {
         entries.append(entry)
         let count = byteCount
         if count > bytesMax { return .toBeArranged }
         let next = PageLimits.capacity(for: count)
         // The script reserves a larger capacity only if the page fills more than half of it.
         if count > capacity, count > next / 2 { capacity = next }
-        let isTooOld = now / 1_000 - renewedAtSeconds >= PageLimits.renewalSeconds
-        return isTooOld || entry.isDevice && !holdsDevices ? .toBeArranged : .done
+        let needsRenewal = now / 1_000 - renewedAtSeconds >= PageLimits.renewalSeconds
+        return needsRenewal || entry.isDevice && !holdsDevices ? .toBeArranged : .done
     }
 
     mutating func renew(now: Int64) {

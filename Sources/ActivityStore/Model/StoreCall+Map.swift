@@ -56,7 +56,7 @@ extension StoreCall.Operation {
         case .refundStart(let startBudget, let draw): .refundStart(startBudget: startBudget, draw: draw)
         case .unregister(let atMilliseconds): .unregister(atMilliseconds: atMilliseconds)
         case .confirmDepartures(let atMilliseconds): .confirmDepartures(atMilliseconds: atMilliseconds)
-        case .reportLifetimeEvent(let note, let kept): .reportLifetimeEvent(note, keeping: kept?.map(transform))
+        case .reportLifetimeEvent(let event, let kept): .reportLifetimeEvent(event, keeping: kept?.map(transform))
         case .checkLifetime(let began, let state, let lease):
             .checkLifetime(beganMilliseconds: began, state: state, leaseMilliseconds: lease)
         }
@@ -151,7 +151,7 @@ extension StoreCall<[UInt8]> {
     /// Passes the call to `body`, with bytes that are valid while `body` runs.
     public func withBorrowedBytes<Result>(_ body: (StoreCall<UnsafeRawBufferPointer>) -> Result) -> Result {
         let memory = BorrowedBytes()
-        return withExtendedLifetime(memory) { body(map { memory.lend($0) }) }
+        return withExtendedLifetime(memory) { body(map { memory.copy($0) }) }
     }
 }
 
@@ -159,7 +159,7 @@ extension StoreReply<[UInt8]> {
     /// Passes the reply to `body`, with bytes that are valid while `body` runs.
     public func withBorrowedBytes<Result>(_ body: (StoreReply<UnsafeRawBufferPointer>) -> Result) -> Result {
         let memory = BorrowedBytes()
-        return withExtendedLifetime(memory) { body(map { memory.lend($0) }) }
+        return withExtendedLifetime(memory) { body(map { memory.copy($0) }) }
     }
 }
 
@@ -171,7 +171,7 @@ private final class BorrowedBytes {
         for copy in copies { copy.deallocate() }
     }
 
-    func lend(_ bytes: [UInt8]) -> UnsafeRawBufferPointer {
+    func copy(_ bytes: [UInt8]) -> UnsafeRawBufferPointer {
         let copy = UnsafeMutableRawBufferPointer.allocate(byteCount: bytes.count, alignment: 1)
         copy.copyBytes(from: bytes)
         copies.append(copy)

@@ -31,11 +31,13 @@ public struct StoreModel: Sendable {
     public mutating func perform(_ call: StoreCall<[UInt8]>) -> StoreReply<[UInt8]> {
         let key = Self.key(call.subject)
         switch call.operation {
-        case .reportLifetimeEvent(let note, let kept):
-            TimetableEntry.note(note, keeping: kept, in: &lives[key])
+        case .reportLifetimeEvent(let event, let kept):
+            TimetableEntry.apply(event, keeping: kept, in: &lives[key])
             return StoreReply(.settled)
         case .checkLifetime(let began, let state, _):
-            return StoreReply(TimetableEntry.continues(&lives[key], from: began, showing: state) ? .retry : .superseded)
+            return StoreReply(
+                TimetableEntry.checkContinues(&lives[key], from: began, showing: state) ? .retry : .superseded
+            )
         default: break
         }
         switch call.subject.kind {
@@ -60,9 +62,9 @@ public struct StoreModel: Sendable {
         let reply: StoreReply<[UInt8]>
         let expiry: Expiry
         switch operation {
-        case .admit(let admission): (reply, expiry) = activity.command(admission, now: now)
+        case .admit(let admission): (reply, expiry) = activity.admit(admission, now: now)
         case .admitStart(let version, let claim, let previousClaim):
-            (reply, expiry) = activity.start(version, claim: claim, previousClaim: previousClaim, now: now)
+            (reply, expiry) = activity.admitStart(version, claim: claim, previousClaim: previousClaim, now: now)
         case .hold(let version, let command, let carriesAlert):
             (reply, expiry) = activity.hold(version, command, carriesAlert: carriesAlert)
         case .register(let registration, let frequentUpdates, let shows, let source, let audiences):

@@ -19,7 +19,7 @@ public struct TimetableEntry: Sendable, Equatable {
     private(set) var kind: Kind
     /// The newest start, and the newest update that is shown.
     private(set) var start: KeptCommand<[UInt8]>?
-    private(set) var shown: KeptCommand<[UInt8]>?
+    private(set) var shownUpdate: KeptCommand<[UInt8]>?
 
     /// The entry in the hash of lives (``LifetimeKey/livesKey(_:)``). The last number says that no worker has
     /// claimed the activity.
@@ -27,15 +27,15 @@ public struct TimetableEntry: Sendable, Equatable {
         "\(kind.rawValue) \(String(repeating: "0", count: max(0, 13 - "\(beganMilliseconds)".utf8.count)))\(beganMilliseconds) 0"
     }
 
-    static func note(_ note: LifetimeEvent, keeping kept: KeptCommand<[UInt8]>?, in life: inout TimetableEntry?) {
-        switch note {
+    static func apply(_ event: LifetimeEvent, keeping kept: KeptCommand<[UInt8]>?, in life: inout TimetableEntry?) {
+        switch event {
         case .removed: life = nil
         // The life does not change. A worker reports `endedByAnother` after a claim, but in the model no
         // worker claims lives.
         case .updatedAfterEnd, .endedByAnother: break
         case .ended(let began, let restart):
-            guard let former = life, former.beganMilliseconds == began else { return }
-            guard restart > 0, former.start != nil else {
+            guard let previous = life, previous.beganMilliseconds == began else { return }
+            guard restart > 0, previous.start != nil else {
                 life = nil
                 return
             }
@@ -58,9 +58,9 @@ public struct TimetableEntry: Sendable, Equatable {
     /// Whether the life that began at `began` still continues. If the life keeps a newer state than `state`,
     /// which the new start would show, it does not continue and is due at once. The script also postpones the
     /// next claim; the model has no claims.
-    static func continues(_ life: inout TimetableEntry?, from began: Int64, showing state: Version?) -> Bool {
+    static func checkContinues(_ life: inout TimetableEntry?, from began: Int64, showing state: Version?) -> Bool {
         guard let known = life, known.beganMilliseconds == began else { return false }
-        guard let state, let shown = known.shown, shown.version > state else { return true }
+        guard let state, let shownUpdate = known.shownUpdate, shownUpdate.version > state else { return true }
         life?.dueMilliseconds = began
         return false
     }
@@ -70,8 +70,8 @@ public struct TimetableEntry: Sendable, Equatable {
     }
 
     private mutating func keep(_ kept: KeptCommand<[UInt8]>) {
-        let former = kept.isStart ? start : shown
-        if let former, former.version > kept.version { return }
-        if kept.isStart { start = kept } else { shown = kept }
+        let previous = kept.isStart ? start : shownUpdate
+        if let previous, previous.version > kept.version { return }
+        if kept.isStart { start = kept } else { shownUpdate = kept }
     }
 }

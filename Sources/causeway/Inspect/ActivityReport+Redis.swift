@@ -24,11 +24,11 @@ extension ActivityReport {
             registeredAtMilliseconds: inspection.registeredAtMilliseconds,
             allowsFrequentUpdates: inspection.allowsFrequentUpdates,
             newest: inspection.newest.map(Newest.init),
-            sent: inspection.sent.map {
+            sent: inspection.lastPush.map {
                 Sent(timestamp: $0.timestamp, atMilliseconds: $0.atMilliseconds)
             },
             shownDigest: inspection.shownDigest,
-            held: inspection.held.map {
+            held: inspection.heldCommand.map {
                 HeldCommand(
                     version: $0.version,
                     record: JSONValue(parsing: $0.command) ?? .null,
@@ -69,7 +69,7 @@ extension DeviceReport {
                     attributesType: slot.attributesType,
                     token: slot.token.map(ActivityReport.Token.init),
                     registeredAtMilliseconds: slot.registeredAtMilliseconds,
-                    held: slot.held.map {
+                    held: slot.heldStarts.map {
                         HeldCommand(
                             version: $0.version,
                             record: JSONValue(parsing: $0.command) ?? .null,
@@ -92,7 +92,7 @@ extension ActivityReport.Token {
 }
 
 extension ActivityReport.Newest {
-    fileprivate init(_ newest: ActivityInspection.Newest) {
+    fileprivate init(_ newest: ActivityInspection.NewestVersion) {
         self.init(version: newest.version, isEnd: newest.isEnd, state: newest.state)
     }
 }
@@ -100,9 +100,9 @@ extension ActivityReport.Newest {
 extension ActivityReport.Budget {
     init(_ budget: InspectedBudget) {
         self.init(
-            left: budget.left,
-            pushes: budget.numbers.pushes,
-            reserved: budget.numbers.reservedForAlerts,
+            left: budget.pushesLeft,
+            pushes: budget.bucket.pushes,
+            reserved: budget.bucket.reservedForAlerts,
             fullAtMilliseconds: budget.fullAtMilliseconds
         )
     }

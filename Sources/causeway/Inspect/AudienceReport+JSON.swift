@@ -42,7 +42,7 @@ extension AudienceReport {
         ])
     }
 
-    private static func json(_ admitted: AudienceInspection.Admitted) -> JSONValue {
+    private static func json(_ admitted: AudienceInspection.AdmittedVersion) -> JSONValue {
         .members([
             "timestamp": .integer(admitted.grant.timestamp), "at": .integer(admitted.atMilliseconds),
             "isEnd": .boolean(admitted.isEnd), "isStart": .boolean(admitted.isStart),

@@ -43,8 +43,8 @@ struct AudienceReport {
     var policy: String
     var census: AudienceCensus
     var channels: [AudienceInspection.Channel]
-    var newest: AudienceInspection.Newest?
-    var admitted: AudienceInspection.Admitted?
+    var newest: AudienceInspection.NewestVersion?
+    var admitted: AudienceInspection.AdmittedVersion?
     var budget: ActivityReport.Budget
     var frequentBudget: ActivityReport.Budget
     /// The versions under way, newest first.
@@ -83,14 +83,14 @@ extension AudienceReport.UnderWay {
             version: round.version,
             admittedAtMilliseconds: round.admittedAtMilliseconds,
             rangeCount: round.rangeCount,
-            rangesFinished: round.finished.count,
+            rangesFinished: round.finishedRanges.count,
             counts: round.counts,
             times: round.times
         )
         for entry in progress where Int(entry.range.count) == round.rangeCount {
             // Skip the checkpoints of finished ranges. The counts of a finished range are already in
             // `round.counts`, and its last checkpoint may be older.
-            guard !round.finished.contains(Int(entry.range.index)),
+            guard !round.finishedRanges.contains(Int(entry.range.index)),
                 let stands = RangeProgress(checkpoint: entry.checkpoint, of: entry.range),
                 let version = stands.versions.first(where: { $0.version == round.version })
             else { continue }

@@ -41,11 +41,11 @@ struct ReplayJudge {
             nowSeconds: nowSeconds
         )
         var (known, sent) = (activity, ReplayReason.send)
-        if activity.version == command.version, activity.ended == admission.isEnd {
+        if activity.version == command.version, activity.isEnded == admission.isEnd {
             switch activity.versionState {
             case .notShown where activity.start?.version != command.version:
                 (known, sent) = (activity.reopened(command.version), .sendAgain)
-            case .waits, .assigned, .startAssigned: return ReplayVerdict(reason: .underWay)
+            case .waiting, .sending, .startSending: return ReplayVerdict(reason: .underWay)
             case .held where activity.token == nil && admission.registration == nil: return ReplayVerdict(reason: .held)
             case .held, .settled, .notShown: break
             }

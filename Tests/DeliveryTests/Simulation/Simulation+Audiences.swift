@@ -139,12 +139,12 @@ extension Simulation {
                 StoreSubject(app: Array(Self.application.utf8), kind: .activity, identifier: Array(activity.utf8))
             )
             guard let state = store.activities[key] else { continue }
-            if !state.audiences.left.isEmpty {
+            if !state.audiences.leftDigests.isEmpty {
                 violations.append("\(activity): audiences that it left were never told")
             }
             let known = Set(all.filter { audiences.isMember(activity, of: $0) }.map(\.value))
-            if known != Set(state.audiences.current) {
-                violations.append("\(activity): \(known) have it, it is in \(state.audiences.current)")
+            if known != Set(state.audiences.currentDigests) {
+                violations.append("\(activity): \(known) have it, it is in \(state.audiences.currentDigests)")
             }
             guard let token = state.token, token.token == phone.token.map({ Array($0.utf8) }), !phone.hasEnded,
                 let named = audiences.named[activity], token.registeredAtMilliseconds == phone.registeredAt
