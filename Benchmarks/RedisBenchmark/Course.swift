@@ -169,9 +169,9 @@ final class Course: ActivityStoreHandler {
     func redisReady() {}
     func redisLost(_ reason: RedisError) { failure = reason }
     func redisWarns(_ warning: RedisWarning) {}
-    func replied(tag: UInt64, _ reply: StoreReply<UnsafeRawBufferPointer>) {
+    func storeReplied(tag: UInt64, _ reply: StoreReply<UnsafeRawBufferPointer>) {
         answered += 1
         if reply.verdict == .send { sends += 1 }
     }
-    func failed(tag: UInt64, script: StoreScript, error: RedisError) { failure = failure ?? error }
+    func storeCallFailed(tag: UInt64, script: StoreScript, error: RedisError) { failure = failure ?? error }
 }

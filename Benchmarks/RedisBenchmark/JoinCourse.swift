@@ -144,9 +144,9 @@ final class JoinCourse: ActivityStoreHandler, AudienceStoreHandler {
     func redisReady() {}
     func redisLost(_ reason: RedisError) { failure = reason }
     func redisWarns(_ warning: RedisWarning) {}
-    func failed(tag: UInt64, script: StoreScript, error: RedisError) { failure = failure ?? error }
+    func storeCallFailed(tag: UInt64, script: StoreScript, error: RedisError) { failure = failure ?? error }
 
-    func replied(tag: UInt64, _ reply: StoreReply<UnsafeRawBufferPointer>) {
+    func storeReplied(tag: UInt64, _ reply: StoreReply<UnsafeRawBufferPointer>) {
         let index = Int(tag)
         switch reply.verdict {
         case .registered:

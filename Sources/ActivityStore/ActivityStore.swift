@@ -6,10 +6,10 @@ public import Redis
 /// ``ActivityStore/close()``, calls these functions. Each function may issue calls or close the store.
 public protocol ActivityStoreHandler: RedisHandler {
     /// Reports the reply to a call. The bytes of the reply are valid only during this function.
-    func replied(tag: UInt64, _ reply: StoreReply<UnsafeRawBufferPointer>)
+    func storeReplied(tag: UInt64, _ reply: StoreReply<UnsafeRawBufferPointer>)
     /// Reports that a call failed. After an error of the connection, Redis may have performed the call. Every
     /// call except a refund of a start can be repeated safely.
-    func failed(tag: UInt64, script: StoreScript, error: RedisError)
+    func storeCallFailed(tag: UInt64, script: StoreScript, error: RedisError)
 }
 
 /// The client of the records about activities and devices in Redis. Each call runs one of three scripts on

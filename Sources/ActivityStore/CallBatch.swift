@@ -40,9 +40,9 @@ struct CallBatch: ~Copyable {
     private var argumentByteCount = 0
     private let paces: UnsafeMutableBufferPointer<Policy.Pace>
     private var paceCount = 0
-    /// Where the last call's pace is among the paces. `position(of:)` looks there first, because most often
+    /// Where the last call's pace is among the paces. `index(of:)` looks there first, because most often
     /// the next call has the same pace.
-    private var lastPace = 0
+    private var lastPaceIndex = 0
 
     init(capacity: Int) {
         precondition((1...Self.callsMax).contains(capacity))
@@ -65,19 +65,19 @@ struct CallBatch: ~Copyable {
 
     /// Whether there is room for a call with this pace. If not, writing the batch with `write` and
     /// `removeAll` makes room.
-    func takes(_ pace: Policy.Pace) -> Bool {
-        count < capacity && (paceCount < Self.pacesMax || position(of: pace) != nil)
+    func hasRoom(for pace: Policy.Pace) -> Bool {
+        count < capacity && (paceCount < Self.pacesMax || index(of: pace) != nil)
     }
 
     /// Adds an update or an end.
-    /// - Precondition: the batch has room for its pace (``takes(_:)``).
+    /// - Precondition: the batch has room for its pace (``hasRoom(for:)``).
     mutating func append(_ key: UnsafeRawBufferPointer, _ admission: StateAdmission<UnsafeRawBufferPointer>) {
-        let paceNumber = number(of: admission.pace)
+        let paceNumber = argumentNumber(for: admission.pace)
         let bits = CallBits.of(admission) | appendKey(key)
         var writer = CommandWriter(arguments, continuingAt: argumentByteCount)
-        let age = admission.isTooOld ? CallBits.isTooOld : 0
-        let again = admission.isReadAgain && admission.registration != nil ? CallBits.isReadAgain : 0
-        writer.call(bits, paceNumber: paceNumber | age | again, admission.version, admission.digest)
+        let ageBit = admission.isTooOld ? CallBits.isTooOld : 0
+        let readAgainBit = admission.isReadAgain && admission.registration != nil ? CallBits.isReadAgain : 0
+        writer.callHead(bits, paceNumber: paceNumber | ageBit | readAgainBit, admission.version, admission.digest)
         if let registration = admission.registration {
             let time = StoredTime.clamped(registration.registeredAtMilliseconds)
             writer.token(registration.token, registration.environment, milliseconds: time)
@@ -89,7 +89,7 @@ struct CallBatch: ~Copyable {
     /// Adds a settlement.
     ///
     /// - Parameter pace: the activity's pace if the settlement reports a 429, otherwise nil. The batch must
-    ///   have room for the pace (``takes(_:)``).
+    ///   have room for the pace (``hasRoom(for:)``).
     mutating func append(
         _ key: UnsafeRawBufferPointer,
         _ number: SettlementNumber,
@@ -99,13 +99,13 @@ struct CallBatch: ~Copyable {
         _ retirement: TokenRetirement<UnsafeRawBufferPointer>?,
         alert: Version?
     ) {
-        let paceNumber = pace.map { self.number(of: $0) } ?? 0
-        let again = appendKey(key)
-        let follows =
+        let paceNumber = pace.map { argumentNumber(for: $0) } ?? 0
+        let repeatBit = appendKey(key)
+        let followBits =
             (retirement == nil ? 0 : CallBits.tokenFollows) | (alert == nil ? 0 : CallBits.alertFollows)
-        let bits = number.rawValue | CallBits.settles | follows | again
+        let bits = number.rawValue | CallBits.settles | followBits | repeatBit
         var writer = CommandWriter(arguments, continuingAt: argumentByteCount)
-        writer.call(bits, paceNumber: paceNumber, version, digest)
+        writer.callHead(bits, paceNumber: paceNumber, version, digest)
         if let retirement {
             // Without a time, the latest possible time is written. Then the token is retired in any case.
             let before = retirement.invalidAtMilliseconds.map { StoredTime.clamped($0) } ?? .max
@@ -145,33 +145,33 @@ struct CallBatch: ~Copyable {
         keys.removeAll()
         argumentByteCount = 0
         paceCount = 0
-        lastPace = 0
+        lastPaceIndex = 0
     }
 
     // MARK: - Paces
 
-    private func position(of pace: Policy.Pace) -> Int? {
-        if lastPace < paceCount, paces[lastPace] == pace { return lastPace }
+    private func index(of pace: Policy.Pace) -> Int? {
+        if lastPaceIndex < paceCount, paces[lastPaceIndex] == pace { return lastPaceIndex }
         return paces[..<paceCount].firstIndex(of: pace)
     }
 
     /// Returns the number of the argument that holds the pace; adds the pace if it is new.
-    private mutating func number(of pace: Policy.Pace) -> UInt8 {
-        precondition(takes(pace), "a call was added to a batch without room")
-        if let known = position(of: pace) {
-            lastPace = known
+    private mutating func argumentNumber(for pace: Policy.Pace) -> UInt8 {
+        precondition(hasRoom(for: pace), "a call was added to a batch without room")
+        if let knownIndex = index(of: pace) {
+            lastPaceIndex = knownIndex
         } else {
             paces.initializeElement(at: paceCount, to: pace)
-            lastPace = paceCount
+            lastPaceIndex = paceCount
             paceCount += 1
         }
-        return Self.firstPaceNumber + UInt8(lastPace)
+        return Self.firstPaceNumber + UInt8(lastPaceIndex)
     }
 }
 
 /// The bits of a call in a batch.
 enum CallBits {
-    static let isHigh: UInt8 = 1
+    static let requestsHighPriority: UInt8 = 1
     static let mayUseReserve: UInt8 = 2
     static let carriesAlert: UInt8 = 4
     static let isEnd: UInt8 = 8
@@ -191,7 +191,7 @@ enum CallBits {
     static let isReadAgain: UInt8 = 64
 
     static func of(_ admission: StateAdmission<UnsafeRawBufferPointer>) -> UInt8 {
-        (admission.requestsHighPriority ? isHigh : 0) | (admission.mayUseReserve ? mayUseReserve : 0)
+        (admission.requestsHighPriority ? requestsHighPriority : 0) | (admission.mayUseReserve ? mayUseReserve : 0)
             | (admission.carriesAlert ? carriesAlert : 0) | (admission.isEnd ? isEnd : 0)
             | (admission.registration == nil ? 0 : tokenFollows)
             | (admission.carriedAlert == nil ? 0 : alertFollows)

@@ -2,7 +2,7 @@ import LiveActivity
 
 /// The kind of a call. It decides how the call's reply is read.
 enum CallKind: UInt8, BitwiseCopyable {
-    case update, end, start, hold, register, unregister, lookUpToken, reopen, confirm, settle, life
+    case update, end, start, hold, register, unregister, lookUpToken, reopen, confirm, settle, lifetime
 
     /// Whether this is an update or an end. If Redis allows the sending exactly as asked, the reply is the
     /// activity's stored value without a verdict.
@@ -23,12 +23,12 @@ enum CallKind: UInt8, BitwiseCopyable {
     var script: StoreScript {
         switch self {
         case .settle: .settle
-        case .life: .lifetime
+        case .lifetime: .lifetime
         default: .admit
         }
     }
 
-    private static let ofUpdate = VerdictSet(
+    private static let verdictsOfUpdate = VerdictSet(
         .send,
         .wait,
         .noToken,
@@ -44,7 +44,7 @@ enum CallKind: UInt8, BitwiseCopyable {
         .expired,
         .departures
     )
-    private static let ofEnd = VerdictSet(
+    private static let verdictsOfEnd = VerdictSet(
         .send,
         .wait,
         .noToken,
@@ -56,31 +56,31 @@ enum CallKind: UInt8, BitwiseCopyable {
         .expired,
         .departures
     )
-    private static let ofStart = VerdictSet(.send, .duplicate, .superseded, .unknown)
-    private static let ofHold = VerdictSet(.held, .superseded, .duplicate, .retry, .full)
-    private static let ofRegister = VerdictSet(.registered, .stale, .full)
-    private static let ofConfirm = VerdictSet(.settled)
-    private static let ofUnregister = VerdictSet(.unregistered, .stale)
-    private static let ofTokenLookup = VerdictSet(.tokenFound, .noToken, .wait)
-    private static let ofReopen = VerdictSet(.retry, .duplicate, .superseded)
-    private static let ofLife = VerdictSet(.settled, .retry, .superseded)
-    private static let none = VerdictSet()
+    private static let verdictsOfStart = VerdictSet(.send, .duplicate, .superseded, .unknown)
+    private static let verdictsOfHold = VerdictSet(.held, .superseded, .duplicate, .retry, .full)
+    private static let verdictsOfRegister = VerdictSet(.registered, .stale, .full)
+    private static let verdictsOfConfirm = VerdictSet(.settled)
+    private static let verdictsOfUnregister = VerdictSet(.unregistered, .stale)
+    private static let verdictsOfTokenLookup = VerdictSet(.tokenFound, .noToken, .wait)
+    private static let verdictsOfReopen = VerdictSet(.retry, .duplicate, .superseded)
+    private static let verdictsOfLife = VerdictSet(.settled, .retry, .superseded)
+    private static let noVerdicts = VerdictSet()
 
     /// The verdicts that the script can give to a call of this kind. After any other verdict the connection
     /// is closed, because the reply belongs to another call.
     var verdicts: VerdictSet {
         switch self {
-        case .update: Self.ofUpdate
-        case .end: Self.ofEnd
-        case .start: Self.ofStart
-        case .hold: Self.ofHold
-        case .register: Self.ofRegister
-        case .unregister: Self.ofUnregister
-        case .lookUpToken: Self.ofTokenLookup
-        case .reopen: Self.ofReopen
-        case .confirm: Self.ofConfirm
-        case .settle: Self.none
-        case .life: Self.ofLife
+        case .update: Self.verdictsOfUpdate
+        case .end: Self.verdictsOfEnd
+        case .start: Self.verdictsOfStart
+        case .hold: Self.verdictsOfHold
+        case .register: Self.verdictsOfRegister
+        case .unregister: Self.verdictsOfUnregister
+        case .lookUpToken: Self.verdictsOfTokenLookup
+        case .reopen: Self.verdictsOfReopen
+        case .confirm: Self.verdictsOfConfirm
+        case .settle: Self.noVerdicts
+        case .lifetime: Self.verdictsOfLife
         }
     }
 }

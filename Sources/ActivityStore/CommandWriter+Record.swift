@@ -9,12 +9,12 @@ extension CommandWriter {
 
     /// Writes a version in digits, as a device's hash stores it.
     mutating func textArgument(_ version: Version) {
-        argument(count: StoredVersion.textBytes) { $0.text(version) }
+        argument(count: StoredVersion.textBytes) { $0.versionText(version) }
     }
 
     /// Writes a version as an activity's record stores it.
     mutating func argument(_ version: Version) {
-        argument(count: StoredVersion.bytes) { $0.stored(version) }
+        argument(count: StoredVersion.bytes) { $0.storedVersion(version) }
     }
 
     /// Writes a claim, which the scripts only compare.
@@ -64,7 +64,7 @@ extension CommandWriter {
     mutating func argument(_ settlement: Settlement, _ version: Version) {
         argument(count: 1 + StoredVersion.textBytes) {
             $0.byte(settlement.letter)
-            $0.text(version)
+            $0.versionText(version)
         }
     }
 
@@ -82,8 +82,8 @@ extension CommandWriter {
     // MARK: - Parts of an argument
 
     /// Writes the part that every call of a batch begins with; see ``CallBatch``.
-    mutating func call(_ bits: UInt8, paceNumber: UInt8, _ version: Version, _ digest: UInt64) {
-        stored(version)
+    mutating func callHead(_ bits: UInt8, paceNumber: UInt8, _ version: Version, _ digest: UInt64) {
+        storedVersion(version)
         byte(paceNumber)
         byte(bits)
         number(UInt64(clamping: version.timestamp), bytes: StoredRecord.secondsBytes)
@@ -91,7 +91,7 @@ extension CommandWriter {
     }
 
     /// Writes the version of a call's alert.
-    mutating func version(_ version: Version) { stored(version) }
+    mutating func version(_ version: Version) { storedVersion(version) }
 
     /// Writes the token of a batch's call.
     mutating func token(_ token: UnsafeRawBufferPointer, _ environment: DeviceEnvironment, milliseconds: UInt64) {
@@ -127,7 +127,7 @@ extension CommandWriter {
             byte(0)
             verbatim(audiences)
         }
-        if let shows { text(shows) }
+        if let shows { versionText(shows) }
     }
 
     /// Writes a confirmation of a batch; see ``RegistrationBatch``.
@@ -137,11 +137,11 @@ extension CommandWriter {
         number(StoredTime.clamped(milliseconds), bytes: StoredRecord.millisecondsBytes)
     }
 
-    private mutating func stored(_ version: Version) {
+    private mutating func storedVersion(_ version: Version) {
         bytes(StoredVersion.bytes) { StoredVersion.write(version, to: $0) }
     }
 
-    private mutating func text(_ version: Version) {
+    private mutating func versionText(_ version: Version) {
         bytes(StoredVersion.textBytes) { StoredVersion.writeText(version, to: $0) }
     }
 

@@ -72,9 +72,11 @@ struct RegistrationBatch: ~Copyable {
         argumentByteCount = writer.count
     }
 
-    /// Adds a confirmation: all audiences that a reply named as left have the entry about the departure at
-    /// this time.
-    mutating func append(_ key: UnsafeRawBufferPointer, confirmingLeavesAt milliseconds: Int64) {
+    /// Adds a confirmation: every audience that a reply named as left now has an entry which says that the
+    /// member left it.
+    ///
+    /// - Parameter milliseconds: the time of the departures, as the reply gave it.
+    mutating func append(_ key: UnsafeRawBufferPointer, confirmingDeparturesAt milliseconds: Int64) {
         let bits = RegistrationBits.confirms | (keys.append(key) ? RegistrationBits.keyRepeats : 0)
         var writer = CommandWriter(arguments, continuingAt: argumentByteCount)
         writer.confirmation(bits, milliseconds: milliseconds)

@@ -19,16 +19,16 @@ extension StoreSession {
             let number = SettlementNumber(settlement)
             flushRegistrations(on: connection)
             batch.append(key, number, version, digest: digest, pace: nil, retirement, alert: alert)
-            collected(SessionCall(tag: tag, kind: .settle), on: connection)
+            enqueue(SessionCall(tag: tag, kind: .settle), on: connection)
         case .limit(let version, let pace):
             flushRegistrations(on: connection)
-            if !batch.takes(pace) { flush(on: connection) }
+            if !batch.hasRoom(for: pace) { flush(on: connection) }
             batch.append(key, .limited, version, digest: 0, pace: pace, nil, alert: nil)
-            collected(SessionCall(tag: tag, kind: .settle), on: connection)
+            enqueue(SessionCall(tag: tag, kind: .settle), on: connection)
         case .retire(let version, let retirement):
             flushRegistrations(on: connection)
             batch.append(key, .retires, version, digest: 0, pace: nil, retirement, alert: nil)
-            collected(SessionCall(tag: tag, kind: .settle), on: connection)
+            enqueue(SessionCall(tag: tag, kind: .settle), on: connection)
         case .register(let registration, let frequentUpdates, let shows, let source, let audiences):
             flushCommands(on: connection)
             // A token that came with a command is registered alone, so that the reply has room for a held
@@ -43,12 +43,12 @@ extension StoreSession {
                 source: source,
                 audiences: audiences
             )
-            collected(SessionCall(tag: tag, kind: .register), on: connection)
+            enqueue(SessionCall(tag: tag, kind: .register), on: connection)
             if isAlone { flushRegistrations(on: connection) }
         case .confirmDepartures(let atMilliseconds) where call.subject.kind == .activity:
             flushCommands(on: connection)
-            registrations.append(key, confirmingLeavesAt: atMilliseconds)
-            collected(SessionCall(tag: tag, kind: .confirm), on: connection)
+            registrations.append(key, confirmingDeparturesAt: atMilliseconds)
+            enqueue(SessionCall(tag: tag, kind: .confirm), on: connection)
         case .admitStart, .hold, .unregister, .reopen, .confirmDepartures:
             issueOnActivityOrDevice(call, key: key, on: connection)
         case .lookUpToken, .holdStart, .registerDevice, .settleStart, .refundStart:
@@ -61,7 +61,7 @@ extension StoreSession {
 
     private func collect(_ admission: StateAdmission<Bytes>, key: Bytes, tag: UInt64, on connection: RedisConnection) {
         flushRegistrations(on: connection)
-        if !batch.takes(admission.pace) { flush(on: connection) }
+        if !batch.hasRoom(for: admission.pace) { flush(on: connection) }
         batch.append(key, admission)
         let call = SessionCall(
             tag: tag,
@@ -71,10 +71,10 @@ extension StoreSession {
             budget: admission.pace.budget,
             frequentBudget: admission.pace.frequentBudget
         )
-        collected(call, on: connection)
+        enqueue(call, on: connection)
     }
 
-    private func collected(_ call: SessionCall, on connection: RedisConnection) {
+    private func enqueue(_ call: SessionCall, on connection: RedisConnection) {
         calls.append(call)
         connection.appendCall(isWritten: false, asksForReplicas: call.kind.asksForReplicas)
         if batch.isFull || registrations.isFull { flush(on: connection) }
@@ -143,8 +143,9 @@ extension StoreSession {
                 $0.argument(start.activity)
             }
         case .registerDevice(let type, let registration, let step, let isCarried):
-            let (after, audiences) = (step.heldStart, step.audiences)
-            let bytes = 128 + type.count + TokenText.bytesMax + (after?.byteCount ?? 0) + (audiences?.count ?? 0)
+            let (previousStart, audiences) = (step.heldStart, step.audiences)
+            let bytes =
+                128 + type.count + TokenText.bytesMax + (previousStart?.byteCount ?? 0) + (audiences?.count ?? 0)
             write(
                 .register,
                 call.tag,
@@ -156,8 +157,8 @@ extension StoreSession {
                 $0.argument(letter: UInt8(ascii: "r"))
                 $0.argument(attributesType: type)
                 $0.deviceArguments(registration)
-                if let after { $0.textArgument(after.version) } else { $0.emptyArgument() }
-                if let after { $0.argument(after.activity) } else { $0.emptyArgument() }
+                if let previousStart { $0.textArgument(previousStart.version) } else { $0.emptyArgument() }
+                if let previousStart { $0.argument(previousStart.activity) } else { $0.emptyArgument() }
                 $0.argument(letter: UInt8(ascii: isCarried ? "1" : "0"))
                 if let audiences { $0.argument(audiences) }
             }

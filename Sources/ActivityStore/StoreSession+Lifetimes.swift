@@ -17,29 +17,29 @@ extension StoreSession {
         let bytes = 64 + activityKey.count
         switch operation {
         case .reportLifetimeEvent(.removed, _):
-            write(.life, tag, key, argumentCount: 2, argumentBytes: bytes, script: .lifetime, on: connection) {
+            write(.lifetime, tag, key, argumentCount: 2, argumentBytes: bytes, script: .lifetime, on: connection) {
                 $0.argument(letter: UInt8(ascii: "o"))
                 $0.argument(activityKey)
             }
         case .reportLifetimeEvent(.began(let at, let lifetime), let kept):
-            note(UInt8(ascii: "b"), tag, key, activityKey, at: at, lifetime: lifetime, kept, on: connection)
+            writeEvent(UInt8(ascii: "b"), tag, key, activityKey, at: at, lifetime: lifetime, kept, on: connection)
         case .reportLifetimeEvent(.alive(let at, let lifetime), let kept):
-            note(UInt8(ascii: "a"), tag, key, activityKey, at: at, lifetime: lifetime, kept, on: connection)
+            writeEvent(UInt8(ascii: "a"), tag, key, activityKey, at: at, lifetime: lifetime, kept, on: connection)
         case .reportLifetimeEvent(.updatedAfterEnd, let kept):
-            note(UInt8(ascii: "m"), tag, key, activityKey, at: 0, lifetime: 0, kept, on: connection)
+            writeEvent(UInt8(ascii: "m"), tag, key, activityKey, at: 0, lifetime: 0, kept, on: connection)
         case .reportLifetimeEvent(.ended(let began, let restart), _):
-            name(UInt8(ascii: "e"), tag, key, activityKey, began: began, restart: restart, on: connection)
+            writeLifeOperation(UInt8(ascii: "e"), tag, key, activityKey, began: began, restart: restart, on: connection)
         case .reportLifetimeEvent(.endedByAnother(let began), _):
-            name(UInt8(ascii: "x"), tag, key, activityKey, began: began, on: connection)
+            writeLifeOperation(UInt8(ascii: "x"), tag, key, activityKey, began: began, on: connection)
         case .checkLifetime(let began, let state, let lease):
-            check(tag, key, activityKey, began: began, state: state, lease: lease, on: connection)
+            writeCheck(tag, key, activityKey, began: began, state: state, lease: lease, on: connection)
         default: preconditionFailure("an operation of another kind")
         }
         return .issued
     }
 
     /// Writes an operation on the life that began at `began`.
-    private func name(
+    private func writeLifeOperation(
         _ letter: UInt8,
         _ tag: UInt64,
         _ key: Bytes,
@@ -50,7 +50,7 @@ extension StoreSession {
     ) {
         let bytes = 96 + activityKey.count
         let count = restart > 0 ? 4 : 3
-        write(.life, tag, key, argumentCount: count, argumentBytes: bytes, script: .lifetime, on: connection) {
+        write(.lifetime, tag, key, argumentCount: count, argumentBytes: bytes, script: .lifetime, on: connection) {
             $0.argument(letter: letter)
             $0.argument(activityKey)
             $0.argument(milliseconds: began)
@@ -58,7 +58,7 @@ extension StoreSession {
         }
     }
 
-    private func check(
+    private func writeCheck(
         _ tag: UInt64,
         _ key: Bytes,
         _ activityKey: Bytes,
@@ -69,7 +69,7 @@ extension StoreSession {
     ) {
         let bytes = 160 + activityKey.count
         let count = state == nil ? 4 : 5
-        write(.life, tag, key, argumentCount: count, argumentBytes: bytes, script: .lifetime, on: connection) {
+        write(.lifetime, tag, key, argumentCount: count, argumentBytes: bytes, script: .lifetime, on: connection) {
             $0.argument(letter: UInt8(ascii: "c"))
             $0.argument(activityKey)
             $0.argument(milliseconds: began)
@@ -78,7 +78,7 @@ extension StoreSession {
         }
     }
 
-    private func note(
+    private func writeEvent(
         _ letter: UInt8,
         _ tag: UInt64,
         _ key: Bytes,
@@ -90,7 +90,7 @@ extension StoreSession {
     ) {
         let bytes = 192 + activityKey.count + (kept?.record.count ?? 0)
         let count = kept == nil ? 4 : 7
-        write(.life, tag, key, argumentCount: count, argumentBytes: bytes, script: .lifetime, on: connection) {
+        write(.lifetime, tag, key, argumentCount: count, argumentBytes: bytes, script: .lifetime, on: connection) {
             $0.argument(letter: letter)
             $0.argument(activityKey)
             $0.argument(milliseconds: at)

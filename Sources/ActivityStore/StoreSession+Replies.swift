@@ -71,17 +71,17 @@ extension StoreSession {
         if reply.kind == .error {
             complete(.failure(RedisError(reply: reply.bytes)), on: connection)
         } else if kind != .settle {
-            complete(reading(reply, of: kind), on: connection)
+            complete(parse(reply, of: kind), on: connection)
         } else if reply.kind == .integer, reply.integer == 0 || reply.integer == 1 {
-            complete(settled(reply), on: connection)
+            complete(settledReply(reply), on: connection)
         } else if reply.kind == .string, let departures = Self.departures(behind: 1, in: reply.bytes) {
-            complete(settled(reply.bytes[0] == UInt8(ascii: "1"), departures), on: connection)
+            complete(settledReply(reply.bytes[0] == UInt8(ascii: "1"), departures), on: connection)
         } else {
             complete(.violation, on: connection)
         }
     }
 
-    private enum Reading {
+    private enum ParsedReply {
         case reply(StoreReply<Bytes>)
         case failure(RedisError)
         /// The reply fits its call, but it contains a stored value that the scripts did not write.
@@ -92,12 +92,12 @@ extension StoreSession {
     }
 
     /// Ends the oldest call with its reply or an error.
-    private func complete(_ reading: Reading, on connection: RedisConnection) {
-        switch reading {
+    private func complete(_ parsed: ParsedReply, on connection: RedisConnection) {
+        switch parsed {
         case .reply(let reply):
             guard let call = calls.removeOldest() else { return }
             connection.resetReconnectPause()
-            handler?.replied(tag: call.tag, reply)
+            handler?.storeReplied(tag: call.tag, reply)
         case .failure(let error):
             handleFailure(error)
             if error.endsConnection { connection.disconnect(error) }
@@ -110,9 +110,9 @@ extension StoreSession {
         }
     }
 
-    private func settled(_ reply: Reply) -> Reading { settled(reply.integer == 1, nil) }
+    private func settledReply(_ reply: Reply) -> ParsedReply { settledReply(reply.integer == 1, nil) }
 
-    private func settled(_ retiredToken: Bool, _ departures: Bytes?) -> Reading {
+    private func settledReply(_ retiredToken: Bool, _ departures: Bytes?) -> ParsedReply {
         var result = StoreReply<Bytes>(.settled)
         result.retiredToken = retiredToken
         result.departures = departures
@@ -127,7 +127,7 @@ extension StoreSession {
         return AudienceDepartures(departures) == nil ? nil : departures
     }
 
-    private func reading(_ reply: Reply, of kind: CallKind) -> Reading {
+    private func parse(_ reply: Reply, of kind: CallKind) -> ParsedReply {
         guard reply.kind == .string, let verdict = StoreVerdict(beginning: reply.bytes, among: kind.verdicts) else {
             return .violation
         }
@@ -178,7 +178,7 @@ extension StoreSession {
     /// Reads a send verdict that is a number. The number has the timestamp and the priority, which may differ
     /// from those that the command asked for. The token is in `value`: the activity's value before the
     /// admission, up to the end of the accepted alert.
-    private func sendReply(_ number: Int64, _ value: Reply) -> Reading {
+    private func sendReply(_ number: Int64, _ value: Reply) -> ParsedReply {
         guard value.kind == .string, value.bytes.count >= StoredRecord.tokenOffset, number > 0,
             let priority = SentPriority(rawValue: UInt8(number >> 14 & 3))
         else { return .violation }
@@ -196,7 +196,7 @@ extension StoreSession {
 
     /// Reads a send verdict that is the activity's value before the admission: the command is sent exactly as
     /// it asked. The value has the token. From the value and the clock follows what is left of the budget.
-    private func sendReply(to call: SessionCall, _ value: Bytes, _ nowMilliseconds: UInt64) -> Reading {
+    private func sendReply(to call: SessionCall, _ value: Bytes, _ nowMilliseconds: UInt64) -> ParsedReply {
         var result = StoreReply<Bytes>(.send)
         result.timestamp = call.timestamp
         result.priority = call.requestsHighPriority ? 10 : 5

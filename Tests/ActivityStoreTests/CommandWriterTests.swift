@@ -101,7 +101,7 @@ import Testing
                     Array(TestKey.activity("\(index)").text.utf8).withUnsafeBytes { batch.append($0, admission) }
                 }
         }
-        let isFull = !batch.takes(paces[0])
+        let isFull = !batch.hasRoom(for: paces[0])
         #expect(isFull)
         let room = UnsafeMutableRawBufferPointer.allocate(byteCount: batch.commandBytesMax + 64, alignment: 1)
         defer { room.deallocate() }
@@ -125,7 +125,7 @@ import Testing
         let arguments: [[UInt8]] = [update + end + registered + packed, pace(1), pace(2)]
         #expect(Array(room[..<count]) == formatted(texts + arguments))
         batch.removeAll()
-        let isEmpty = batch.count == 0 && batch.takes(paces[0])
+        let isEmpty = batch.count == 0 && batch.hasRoom(for: paces[0])
         #expect(isEmpty)
     }
 

@@ -25,8 +25,9 @@ import Testing
         let comparison = try DifferentialStage()
         let rounds = (Self.histories + Self.historiesOfRound - 1) / Self.historiesOfRound
         for round in 0..<rounds {
-            // In every second round all histories have one clock and the same two paces. Then many of their
-            // calls fit into one Redis command, as a worker's calls do.
+            // In every second round all histories share one clock, and each of them uses the two paces that
+            // the seed of the round determines. A command holds few different paces, so many calls of these
+            // histories fit into one Redis command, as a worker's calls do.
             let isCommon = round % 2 == 1
             let seeds = (0..<Self.historiesOfRound).map { UInt64(round * Self.historiesOfRound + $0) }
             let paceSeed = isCommon ? UInt64(round) : nil

@@ -7,12 +7,12 @@ import Testing
     private func store(_ bounds: [UInt32], of tag: String, into cache: inout DirectoryCache) -> Bool {
         let bytes = bounds.flatMap { bound in withUnsafeBytes(of: bound.littleEndian) { Array($0) } }
         return bytes.withUnsafeBytes { bytes in
-            Array(tag.utf8).withUnsafeBytes { cache.store(bytes, tag: $0) }
+            Array(tag.utf8).withUnsafeBytes { cache.store(bytes, hashTag: $0) }
         }
     }
 
     private func page(of position: UInt32, _ tag: String, in cache: borrowing DirectoryCache) -> PageBounds {
-        Array(tag.utf8).withUnsafeBytes { cache.page(of: position, tag: $0) }
+        Array(tag.utf8).withUnsafeBytes { cache.page(of: position, hashTag: $0) }
     }
 
     @Test func `The page of a position, and the first page of an unknown segment`() {

@@ -88,11 +88,11 @@ final class StoreCaller: ActivityStoreHandler {
     }
     func redisReportsReplicas(_ replicas: RedisReplicas) { record(.replicas(replicas)) }
     func redisWarns(_ warning: RedisWarning) { record(.warning(warning)) }
-    func failed(tag: UInt64, script: StoreScript, error: RedisError) {
+    func storeCallFailed(tag: UInt64, script: StoreScript, error: RedisError) {
         reasons.append("\(error)")
         record(.failed(tag, script, error.code))
     }
-    func replied(tag: UInt64, _ reply: StoreReply<UnsafeRawBufferPointer>) {
+    func storeReplied(tag: UInt64, _ reply: StoreReply<UnsafeRawBufferPointer>) {
         record(.replied(tag, reply.map { Array($0) }))
     }
 

@@ -46,10 +46,10 @@ final class Caller {
         func redisReady() { caller?.redisReady() }
         func redisLost(_ reason: RedisError) { caller?.redisLost(reason) }
         func redisWarns(_ warning: RedisWarning) { caller?.redisWarns(warning) }
-        func replied(tag: UInt64, _ reply: StoreReply<UnsafeRawBufferPointer>) {
+        func storeReplied(tag: UInt64, _ reply: StoreReply<UnsafeRawBufferPointer>) {
             caller?.replied(tag: tag, reply.verdict)
         }
-        func failed(tag: UInt64, script: StoreScript, error: RedisError) {
+        func storeCallFailed(tag: UInt64, script: StoreScript, error: RedisError) {
             caller?.failed(tag: tag, error: error)
         }
     }

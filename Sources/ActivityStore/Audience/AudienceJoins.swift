@@ -52,13 +52,13 @@ final class AudienceJoins: RedisHandler {
 
     private func append(_ slot: UInt16) -> IssueOutcome {
         table[slot].stage = .appending
-        table[slot].bounds = directories.page(of: table[slot].position, tag: table.tag(slot))
+        table[slot].bounds = directories.page(of: table[slot].position, hashTag: table.hashTag(slot))
         guard let (session, connection) = redis?.audienceSession(for: pageKey(slot)) else { return .notReady }
-        return session.append(slot, on: connection)
+        return session.collectEntry(slot, on: connection)
     }
 
     /// Handles the outcome of the script `append` for an entry.
-    func appended(_ slot: UInt16, _ outcome: AppendOutcome) {
+    func entryAppended(_ slot: UInt16, _ outcome: AppendOutcome) {
         switch outcome {
         case .refused:
             table[slot].stage = .lookingUp
@@ -68,10 +68,10 @@ final class AudienceJoins: RedisHandler {
         case .addedToBeArranged:
             // The handler may close the store, which fails all outstanding calls. This join has no
             // outstanding call until `arrange` is called, so it is not reported a second time.
-            let isArranged = table.isArranging(pageOf: slot)
+            let isBeingArranged = table.isArranging(pageOf: slot)
             table[slot].stage = .arrangingAfterwards
             handler?.audienceReplied(tag: table[slot].tag, AudienceReply(.joined))
-            if isArranged || arrange(slot) != .issued { table.remove(slot) }
+            if isBeingArranged || arrange(slot) != .issued { table.remove(slot) }
         }
     }
 
@@ -82,19 +82,19 @@ final class AudienceJoins: RedisHandler {
     }
 
     /// Handles the directory of the join's segment, from a look-up or from `arrange`.
-    func found(_ directory: UnsafeRawBufferPointer, _ slot: UInt16) {
-        let tag = table.tag(slot)
-        guard directories.store(directory, tag: tag) else {
-            return failed(slot, RedisError(.foreignValue, "the value is not a directory of Causeway"))
+    func directoryReceived(_ directory: UnsafeRawBufferPointer, _ slot: UInt16) {
+        let hashTag = table.hashTag(slot)
+        guard directories.store(directory, hashTag: hashTag) else {
+            return joinFailed(slot, RedisError(.foreignValue, "the value is not a directory of Causeway"))
         }
         let join = table[slot]
         if join.stage != .lookingUp { counters.pagesArranged &+= 1 }
         if join.stage == .arrangingAfterwards { return table.remove(slot) }
         table[slot].refusals += 1
         guard join.refusals < Self.refusalsMax else {
-            return failed(slot, RedisError(.busy, "the member's page has refused the entry too often"))
+            return joinFailed(slot, RedisError(.busy, "the member's page has refused the entry too often"))
         }
-        let bounds = directories.page(of: join.position, tag: tag)
+        let bounds = directories.page(of: join.position, hashTag: hashTag)
         if join.stage == .lookingUp && (bounds == join.bounds || directory.isEmpty) {
             table[slot].stage = .arranging
             table[slot].bounds = bounds
@@ -112,10 +112,12 @@ final class AudienceJoins: RedisHandler {
 
     /// Fails the join if its next step could not be issued. The caller repeats the join.
     private func failUnlessIssued(_ slot: UInt16, _ issue: IssueOutcome) {
-        if issue != .issued { failed(slot, RedisError(.busy, "the connection takes no call for a join's next step")) }
+        if issue != .issued {
+            joinFailed(slot, RedisError(.busy, "the connection takes no call for a join's next step"))
+        }
     }
 
-    func failed(_ slot: UInt16, _ error: RedisError) {
+    func joinFailed(_ slot: UInt16, _ error: RedisError) {
         let join = table[slot]
         table.remove(slot)
         if join.stage != .arrangingAfterwards { handler?.audienceFailed(tag: join.tag, error: error) }
@@ -130,18 +132,18 @@ final class AudienceJoins: RedisHandler {
     // MARK: - Keys
 
     private func directoryKey(_ slot: UInt16) -> UnsafeRawBufferPointer {
-        let tag = table.tag(slot)
-        key.copyMemory(from: tag)
-        key[tag.count] = AudienceKey.directoryLetter
-        return UnsafeRawBufferPointer(rebasing: key[...tag.count])
+        let hashTag = table.hashTag(slot)
+        key.copyMemory(from: hashTag)
+        key[hashTag.count] = AudienceKey.directoryLetter
+        return UnsafeRawBufferPointer(rebasing: key[...hashTag.count])
     }
 
     private func pageKey(_ slot: UInt16) -> UnsafeRawBufferPointer {
-        let tag = table.tag(slot)
-        key.copyMemory(from: tag)
+        let hashTag = table.hashTag(slot)
+        key.copyMemory(from: hashTag)
         let suffix = AudienceKey.pageSuffix(table[slot].bounds.lower)
-        for index in suffix.indices { key[tag.count + index] = suffix[index] }
-        return UnsafeRawBufferPointer(rebasing: key[..<(tag.count + AudienceKey.pageSuffixBytes)])
+        for index in suffix.indices { key[hashTag.count + index] = suffix[index] }
+        return UnsafeRawBufferPointer(rebasing: key[..<(hashTag.count + AudienceKey.pageSuffixBytes)])
     }
 }
 

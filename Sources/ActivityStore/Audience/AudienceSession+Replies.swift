@@ -16,12 +16,12 @@ extension AudienceSession {
         guard let call = calls.oldest else { return }
         switch call.kind {
         case .lookUp, .arrange:
-            guard let directory = reply.valueOrNothing else { return violation(on: connection) }
+            guard let directory = reply.valueOrEmpty else { return handleViolation(on: connection) }
             connection.resetReconnectPause()
             _ = calls.removeOldest()
-            joins.found(directory, call.slot)
+            joins.directoryReceived(directory, call.slot)
         default:
-            guard let result = reading(reply, of: call.kind, from: reader) else { return violation(on: connection) }
+            guard let result = parse(reply, of: call.kind, from: reader) else { return handleViolation(on: connection) }
             connection.resetReconnectPause()
             _ = calls.removeOldest()
             joins.handler?.audienceReplied(tag: call.tag, result)
@@ -40,7 +40,7 @@ extension AudienceSession {
             // A handler or an error reply may have closed the connection. Then all remaining calls have
             // failed already.
             guard connection.completeOldestCall(from: reader) else { return }
-            guard isWhole else { return violation(on: connection) }
+            guard isWhole else { return handleViolation(on: connection) }
             let element = reader.element(index)
             if element.kind == .error {
                 let error = RedisError(reply: element.bytes)
@@ -48,9 +48,9 @@ extension AudienceSession {
                 if error.endsConnection { connection.disconnect(error) }
             } else if element.kind == .integer, let outcome = AppendOutcome(rawValue: element.integer) {
                 connection.resetReconnectPause()
-                if let call = calls.removeOldest() { joins.appended(call.slot, outcome) }
+                if let call = calls.removeOldest() { joins.entryAppended(call.slot, outcome) }
             } else {
-                return violation(on: connection)
+                return handleViolation(on: connection)
             }
         }
     }
@@ -71,7 +71,7 @@ extension AudienceSession {
             guard connection.completeOldestCall(from: reader) else { return }
             guard isWhole, let outcome = reader.number(index + 1, in: 0...2),
                 let result = withNewest(AudienceReply(Self.checkpointVerdicts[Int(outcome)]), at: 0, from: reader)
-            else { return violation(on: connection) }
+            else { return handleViolation(on: connection) }
             connection.resetReconnectPause()
             if let call = calls.removeOldest() { joins.handler?.audienceReplied(tag: call.tag, result) }
         }
@@ -79,27 +79,27 @@ extension AudienceSession {
 
     /// Ends the connection, because the oldest call cannot have this reply. Later replies might be given to
     /// the wrong calls too.
-    private func violation(on connection: RedisConnection) {
+    private func handleViolation(on connection: RedisConnection) {
         let error = RedisError(.protocolViolation, "a reply of Redis does not fit its call")
         handleFailure(error)
         connection.disconnect(error)
     }
 
-    private func reading(_ reply: Reply, of kind: AudienceCallKind, from reader: ReplyReader) -> AudienceReply<Bytes>? {
+    private func parse(_ reply: Reply, of kind: AudienceCallKind, from reader: ReplyReader) -> AudienceReply<Bytes>? {
         switch kind {
-        case .admit: admission(reply, from: reader)
+        case .admit: parseAdmission(reply, from: reader)
         case .settle: reply.isWord("settled") ? AudienceReply(.settled) : nil
-        case .newest: newest(reply, from: reader)
-        case .claim: progress(reply, from: reader)
-        case .finish: finished(reply, from: reader)
-        case .directory: reply.valueOrNothing.map { AudienceReply(.pages, bytes: $0) }
-        case .page: reply.valueOrNothing.map { AudienceReply(.page, bytes: $0) }
+        case .newest: parseNewestState(reply, from: reader)
+        case .claim: parseProgress(reply, from: reader)
+        case .finish: parseFinish(reply, from: reader)
+        case .directory: reply.valueOrEmpty.map { AudienceReply(.pages, bytes: $0) }
+        case .page: reply.valueOrEmpty.map { AudienceReply(.page, bytes: $0) }
         case .checkpoint, .append, .lookUp, .arrange: nil
         }
     }
 
-    private func admission(_ reply: Reply, from reader: ReplyReader) -> AudienceReply<Bytes>? {
-        for (word, verdict) in Self.words where reply.isWord(word) { return AudienceReply(verdict) }
+    private func parseAdmission(_ reply: Reply, from reader: ReplyReader) -> AudienceReply<Bytes>? {
+        for (word, verdict) in Self.verdictWords where reply.isWord(word) { return AudienceReply(verdict) }
         if reply.elementCount == 2, reader.element(0).isWord("wait"), let wait = reader.number(1, in: 1...Int64.max) {
             var result = AudienceReply<Bytes>(.wait)
             result.waitMilliseconds = wait
@@ -122,7 +122,7 @@ extension AudienceSession {
             rangeCount: UInt16(rangeCount)
         )
         guard count == 8 else { return result }
-        guard let production = reader.element(6).valueOrNothing, let sandbox = reader.element(7).valueOrNothing else {
+        guard let production = reader.element(6).valueOrEmpty, let sandbox = reader.element(7).valueOrEmpty else {
             return nil
         }
         result.channels.production = AudienceChannel(field: production, environment: .production)
@@ -130,11 +130,11 @@ extension AudienceSession {
         return result
     }
 
-    private static let words: [(StaticString, AudienceVerdict)] = [
+    private static let verdictWords: [(StaticString, AudienceVerdict)] = [
         ("superseded", .superseded), ("duplicate", .duplicate), ("unchanged", .unchanged), ("ended", .ended),
     ]
 
-    private func newest(_ reply: Reply, from reader: ReplyReader) -> AudienceReply<Bytes>? {
+    private func parseNewestState(_ reply: Reply, from reader: ReplyReader) -> AudienceReply<Bytes>? {
         if reply.isWord("unknown") { return AudienceReply(.unknown) }
         guard reply.elementCount == 6, reader.element(0).isWord("send"),
             let version = StoredVersion.read(reader.element(1).bytes),
@@ -149,7 +149,7 @@ extension AudienceSession {
         return result
     }
 
-    private func progress(_ reply: Reply, from reader: ReplyReader) -> AudienceReply<Bytes>? {
+    private func parseProgress(_ reply: Reply, from reader: ReplyReader) -> AudienceReply<Bytes>? {
         guard reply.elementCount == 3, reader.element(0).isWord("progress"), reader.element(2).kind == .string else {
             return nil
         }
@@ -172,14 +172,17 @@ extension AudienceSession {
         return reply
     }
 
-    private func finished(_ reply: Reply, from reader: ReplyReader) -> AudienceReply<Bytes>? {
+    private func parseFinish(_ reply: Reply, from reader: ReplyReader) -> AudienceReply<Bytes>? {
         guard reply.elementCount == 2 || reply.elementCount == 3, reader.element(0).isWord("finished"),
-            let left = reader.number(1, in: 0...Int64(MemberLocation.segmentCount + DeviceEnvironment.allCases.count)),
-            (left == 0) == (reply.elementCount == 3)
+            let rangesLeft = reader.number(
+                1,
+                in: 0...Int64(MemberLocation.segmentCount + DeviceEnvironment.allCases.count)
+            ),
+            (rangesLeft == 0) == (reply.elementCount == 3)
         else { return nil }
         var result = AudienceReply<Bytes>(.finished)
-        result.rangesLeft = Int(left)
-        if left == 0 {
+        result.rangesLeft = Int(rangesLeft)
+        if rangesLeft == 0 {
             let bytes = reader.element(2).bytes
             let hasBroadcasts = bytes.count == StoredCounts.bytes + StoredBroadcast.bytes
             let members = hasBroadcasts ? UnsafeRawBufferPointer(rebasing: bytes[..<StoredCounts.bytes]) : bytes
@@ -210,7 +213,7 @@ extension Reply {
     }
 
     /// A string's bytes, empty if the key does not exist; nil for any other reply.
-    fileprivate var valueOrNothing: UnsafeRawBufferPointer? {
+    fileprivate var valueOrEmpty: UnsafeRawBufferPointer? {
         switch kind {
         case .string: bytes
         case .null: UnsafeRawBufferPointer(start: nil, count: 0)

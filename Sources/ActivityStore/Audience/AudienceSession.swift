@@ -26,8 +26,8 @@ final class AudienceSession: RedisSession {
     /// The calls that have no reply yet, oldest first.
     var calls: CallQueue<AudienceSessionCall>
     /// Joins whose entries are not written yet. Their calls are the newest of ``calls``.
-    private let batch: UnsafeMutableBufferPointer<UInt16>
-    private var batchCount = 0
+    private let collectedJoins: UnsafeMutableBufferPointer<UInt16>
+    private var collectedJoinCount = 0
     /// Checkpoints that are not written yet. While there are any, their calls are the newest of ``calls`` and
     /// no join waits to be written.
     private var checkpoints: CheckpointBatch
@@ -36,26 +36,26 @@ final class AudienceSession: RedisSession {
     ///   the calls of one Redis command.
     init(configuration: RedisConfiguration, joins: AudienceJoins) {
         calls = CallQueue(capacity: configuration.outstandingCallsMax)
-        batch = .allocate(capacity: configuration.callsPerCommandMax)
+        collectedJoins = .allocate(capacity: configuration.callsPerCommandMax)
         checkpoints = CheckpointBatch(callsMax: configuration.callsPerCommandMax)
         self.joins = joins
     }
 
     deinit {
-        batch.deallocate()
+        collectedJoins.deallocate()
     }
 
     // MARK: - Joins
 
     /// Collects a join's entry for the Redis command that leaves at the end of the turn.
-    func append(_ slot: UInt16, on connection: RedisConnection) -> IssueOutcome {
+    func collectEntry(_ slot: UInt16, on connection: RedisConnection) -> IssueOutcome {
         if let obstacle = connection.obstacle { return obstacle }
         flushCheckpoints(on: connection)
-        batch.initializeElement(at: batchCount, to: slot)
-        batchCount += 1
+        collectedJoins.initializeElement(at: collectedJoinCount, to: slot)
+        collectedJoinCount += 1
         calls.append(AudienceSessionCall(tag: 0, kind: .append, slot: slot))
         connection.appendCall(isWritten: false)
-        if batchCount == batch.count { flush(on: connection) }
+        if collectedJoinCount == collectedJoins.count { flush(on: connection) }
         return .issued
     }
 
@@ -65,9 +65,9 @@ final class AudienceSession: RedisSession {
     }
 
     private func flushJoins(on connection: RedisConnection) {
-        guard batchCount > 0 else { return }
-        let count = batchCount
-        batchCount = 0
+        guard collectedJoinCount > 0 else { return }
+        let count = collectedJoinCount
+        collectedJoinCount = 0
         let overhead = CommandWriter.argumentOverheadBytes
         let bytesMax =
             ScriptPrefixes.bytes + 3 * overhead
@@ -76,8 +76,10 @@ final class AudienceSession: RedisSession {
             var writer = CommandWriter(room, argumentCount: ScriptPrefixes.argumentCount + 1 + 2 * count)
             writer.verbatim(connection.scriptPrefixes[AudienceScript.append.rawValue])
             writer.argument(number: count)
-            for slot in batch[..<count] { writer.pageKey(joins.table.tag(slot), joins.table[slot].bounds.lower) }
-            for slot in batch[..<count] { writer.argument(joins.table.entry(slot)) }
+            for slot in collectedJoins[..<count] {
+                writer.pageKey(joins.table.hashTag(slot), joins.table[slot].bounds.lower)
+            }
+            for slot in collectedJoins[..<count] { writer.argument(joins.table.entry(slot)) }
             return writer.count
         }
     }
@@ -85,7 +87,7 @@ final class AudienceSession: RedisSession {
     /// Runs the script `arrange`, which makes or rearranges the page of a join.
     func arrange(_ slot: UInt16, on connection: RedisConnection) -> IssueOutcome {
         if let obstacle = connection.obstacle { return obstacle }
-        let tag = joins.table.tag(slot)
+        let hashTag = joins.table.hashTag(slot)
         let bounds = joins.table[slot].bounds
         let isDevice = joins.table[slot].isDevice
         let keyCount = bounds.middle == nil ? 2 : 3
@@ -97,12 +99,12 @@ final class AudienceSession: RedisSession {
         ) { writer in
             writer.verbatim(connection.scriptPrefixes[AudienceScript.arrange.rawValue])
             writer.argument(number: keyCount)
-            writer.argument(count: tag.count + 1) {
-                $0.verbatim(tag)
+            writer.argument(count: hashTag.count + 1) {
+                $0.verbatim(hashTag)
                 $0.byte(AudienceKey.directoryLetter)
             }
-            writer.pageKey(tag, bounds.lower)
-            if let middle = bounds.middle { writer.pageKey(tag, middle) }
+            writer.pageKey(hashTag, bounds.lower)
+            if let middle = bounds.middle { writer.pageKey(hashTag, middle) }
             writer.argument(bound: bounds.lower)
             writer.argument(bound: bounds.next)
             if let middle = bounds.middle { writer.argument(bound: middle) } else { writer.emptyArgument() }
@@ -114,7 +116,7 @@ final class AudienceSession: RedisSession {
     // MARK: - Checkpoints
 
     /// Collects a checkpoint for the Redis command that leaves at the end of the turn.
-    func record(
+    func collectCheckpoint(
         _ range: SegmentRange,
         claim: UInt64,
         text: Bytes,
@@ -124,7 +126,7 @@ final class AudienceSession: RedisSession {
     ) -> IssueOutcome {
         if let obstacle = connection.obstacle { return obstacle }
         flushJoins(on: connection)
-        if !checkpoints.takes(text, of: key) { flushCheckpoints(on: connection) }
+        if !checkpoints.hasRoom(for: text, of: key) { flushCheckpoints(on: connection) }
         checkpoints.append(key, range, claim: claim, text: text)
         calls.append(AudienceSessionCall(tag: tag, kind: .checkpoint))
         connection.appendCall(isWritten: false)
@@ -135,7 +137,7 @@ final class AudienceSession: RedisSession {
     private func flushCheckpoints(on connection: RedisConnection) {
         let count = checkpoints.count
         guard count > 0 else { return }
-        connection.write(calls: count, bytesMax: ScriptPrefixes.bytes + checkpoints.bytesMax) { room in
+        connection.write(calls: count, bytesMax: ScriptPrefixes.bytes + checkpoints.commandBytesMax) { room in
             var writer = CommandWriter(
                 room,
                 argumentCount: ScriptPrefixes.argumentCount + checkpoints.argumentCount
@@ -162,11 +164,11 @@ final class AudienceSession: RedisSession {
     /// Runs the script `audience`.
     func perform(_ call: AudienceCall<Bytes>, key: Bytes, on connection: RedisConnection) -> IssueOutcome {
         if let obstacle = connection.obstacle { return obstacle }
-        let (kind, argumentCount, argumentBytes) = call.operation.recordCall
+        let (kind, argumentCount, argumentBytesMax) = call.operation.recordCall
         write(
             AudienceSessionCall(tag: call.tag, kind: kind),
             argumentCount: ScriptPrefixes.argumentCount + 2 + argumentCount,
-            bytesMax: ScriptPrefixes.bytes + key.count + argumentBytes,
+            bytesMax: ScriptPrefixes.bytes + key.count + argumentBytesMax,
             on: connection
         ) { writer in
             writer.verbatim(connection.scriptPrefixes[AudienceScript.audience.rawValue])
@@ -199,14 +201,14 @@ final class AudienceSession: RedisSession {
     // MARK: - Failures
 
     func discardCollectedCalls() {
-        batchCount = 0
+        collectedJoinCount = 0
         checkpoints.removeAll()
     }
 
     func handleFailure(_ error: RedisError) {
         guard let call = calls.removeOldest() else { preconditionFailure("a call failed that was not issued") }
         switch call.kind {
-        case .append, .lookUp, .arrange: joins.failed(call.slot, error)
+        case .append, .lookUp, .arrange: joins.joinFailed(call.slot, error)
         default: joins.handler?.audienceFailed(tag: call.tag, error: error)
         }
     }

@@ -103,7 +103,7 @@ public final class AudienceStore {
             guard case .checkpoint(let range, let claim, let text) = call.operation else {
                 return session.perform(call, key: key, on: connection)
             }
-            return session.record(range, claim: claim, text: text, tag: call.tag, key: key, on: connection)
+            return session.collectCheckpoint(range, claim: claim, text: text, tag: call.tag, key: key, on: connection)
         }
     }
 

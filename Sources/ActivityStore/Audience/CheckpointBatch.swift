@@ -7,7 +7,7 @@ import Redis
 /// The memory is allocated once.
 struct CheckpointBatch: ~Copyable {
     /// The maximum length of all arguments together. Most checkpoints have about a hundred bytes.
-    private static let bytesMax = 16_384
+    private static let argumentBytesMax = 16_384
     /// The bytes of a range and a claim, and the bytes that RESP adds to a range, a claim and a text.
     private static let bytesBesideText = 4 + 8 + 3 * CommandWriter.argumentOverheadBytes
 
@@ -15,7 +15,7 @@ struct CheckpointBatch: ~Copyable {
     private(set) var count = 0
     private let key = UnsafeMutableRawBufferPointer.allocate(byteCount: AudienceKey.bytesMax, alignment: 1)
     private var keyByteCount = 0
-    private let arguments = UnsafeMutableRawBufferPointer.allocate(byteCount: bytesMax, alignment: 1)
+    private let arguments = UnsafeMutableRawBufferPointer.allocate(byteCount: argumentBytesMax, alignment: 1)
     private var argumentByteCount = 0
 
     init(callsMax: Int) { self.callsMax = callsMax }
@@ -29,9 +29,9 @@ struct CheckpointBatch: ~Copyable {
 
     /// Whether there is room for this checkpoint and the batch is for the same audience. If not, writing the
     /// batch makes room.
-    func takes(_ text: UnsafeRawBufferPointer, of audience: UnsafeRawBufferPointer) -> Bool {
+    func hasRoom(for text: UnsafeRawBufferPointer, of audience: UnsafeRawBufferPointer) -> Bool {
         count == 0
-            || count < callsMax && argumentByteCount + Self.bytesBesideText + text.count <= Self.bytesMax
+            || count < callsMax && argumentByteCount + Self.bytesBesideText + text.count <= Self.argumentBytesMax
                 && UnsafeRawBufferPointer(rebasing: key[..<keyByteCount]).elementsEqual(audience)
     }
 
@@ -52,7 +52,7 @@ struct CheckpointBatch: ~Copyable {
     }
 
     /// The maximum length of the Redis command, without the part that names the script.
-    var bytesMax: Int { keyByteCount + argumentByteCount + 4 * CommandWriter.argumentOverheadBytes }
+    var commandBytesMax: Int { keyByteCount + argumentByteCount + 4 * CommandWriter.argumentOverheadBytes }
 
     /// The number of the Redis command's arguments, without the part that names the script.
     var argumentCount: Int { 3 + 3 * count }

@@ -5,7 +5,7 @@ import Redis
 extension AudienceCall<UnsafeRawBufferPointer>.Operation {
     /// The kind of the reply, the number of arguments including the operation's letter, and the maximum bytes
     /// of all arguments together.
-    var recordCall: (kind: AudienceCallKind, argumentCount: Int, argumentBytes: Int) {
+    var recordCall: (kind: AudienceCallKind, argumentCount: Int, argumentBytesMax: Int) {
         switch self {
         case .admit(let admission): (.admit, 8, 128 + admission.body.count)
         case .settle: (.settle, 2, 32)

@@ -28,10 +28,10 @@ struct DirectoryCache: ~Copyable {
     /// Returns the page to which a member's position belongs. If the segment is not in the cache, returns the
     /// first page, which is the only page of a small segment.
     ///
-    /// - Parameter tag: the segment's tag (``AudienceKey``).
+    /// - Parameter hashTag: the segment's hash tag (``AudienceKey``).
     /// - Returns: the lower bounds of the page and of the next page; 0 if there is no next page.
-    func page(of position: UInt32, tag: UnsafeRawBufferPointer) -> PageBounds {
-        let fingerprint = KeyFingerprint(tag).value
+    func page(of position: UInt32, hashTag: UnsafeRawBufferPointer) -> PageBounds {
+        let fingerprint = KeyFingerprint(hashTag).value
         let index = Self.index(fingerprint)
         guard entries[index].fingerprint == fingerprint else { return PageBounds(lower: 0, next: 0) }
         return Self.page(of: position, in: entries[index].bounds)
@@ -49,9 +49,9 @@ struct DirectoryCache: ~Copyable {
 
     /// Stores a directory from Redis. A directory is empty, or holds ascending bounds of which the first is
     /// 0. Returns false for other bytes.
-    mutating func store(_ directory: UnsafeRawBufferPointer, tag: UnsafeRawBufferPointer) -> Bool {
+    mutating func store(_ directory: UnsafeRawBufferPointer, hashTag: UnsafeRawBufferPointer) -> Bool {
         guard Self.isDirectory(directory) else { return false }
-        let fingerprint = KeyFingerprint(tag).value
+        let fingerprint = KeyFingerprint(hashTag).value
         let index = Self.index(fingerprint)
         let count = directory.count / AudienceKey.boundBytes
         boundCount += count - entries[index].bounds.count

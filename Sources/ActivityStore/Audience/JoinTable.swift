@@ -22,8 +22,8 @@ struct JoinTable: ~Copyable {
     struct Join: BitwiseCopyable {
         var tag: UInt64
         var stage: Stage
-        var tagBytes: UInt16
-        var entryBytes: UInt16
+        var hashTagByteCount: UInt16
+        var entryByteCount: UInt16
         var position: UInt32
         var isDevice: Bool
         /// How often pages have refused the entry.
@@ -43,8 +43,8 @@ struct JoinTable: ~Copyable {
             repeating: Join(
                 tag: 0,
                 stage: .free,
-                tagBytes: 0,
-                entryBytes: 0,
+                hashTagByteCount: 0,
+                entryByteCount: 0,
                 position: 0,
                 isDevice: false,
                 refusals: 0,
@@ -84,15 +84,21 @@ struct JoinTable: ~Copyable {
         let slot = freeSlots[freeCount - 1]
         let keyMemory = UnsafeMutableRawBufferPointer(rebasing: slotMemory(slot)[..<AudienceKey.bytesMax])
         let entryMemory = UnsafeMutableRawBufferPointer(rebasing: slotMemory(slot)[AudienceKey.bytesMax...])
-        guard let tagBytes = AudienceKey.write(app: app, audience, segment: entry.location.segment, to: keyMemory),
-            let entryBytes = StoredMember.write(entry, to: entryMemory)
+        guard
+            let hashTagByteCount = AudienceKey.write(
+                app: app,
+                audience,
+                segment: entry.location.segment,
+                to: keyMemory
+            ),
+            let entryByteCount = StoredMember.write(entry, to: entryMemory)
         else { return .outOfBounds }
         freeCount -= 1
         joins[Int(slot)] = Join(
             tag: tag,
             stage: .appending,
-            tagBytes: UInt16(tagBytes),
-            entryBytes: UInt16(entryBytes),
+            hashTagByteCount: UInt16(hashTagByteCount),
+            entryByteCount: UInt16(entryByteCount),
             position: entry.location.position,
             isDevice: entry.kind == .device,
             refusals: 0,
@@ -109,13 +115,15 @@ struct JoinTable: ~Copyable {
     }
 
     /// Returns the hash tag of the join's segment.
-    func tag(_ slot: UInt16) -> UnsafeRawBufferPointer {
-        UnsafeRawBufferPointer(rebasing: slotMemory(slot)[..<Int(joins[Int(slot)].tagBytes)])
+    func hashTag(_ slot: UInt16) -> UnsafeRawBufferPointer {
+        UnsafeRawBufferPointer(rebasing: slotMemory(slot)[..<Int(joins[Int(slot)].hashTagByteCount)])
     }
 
     func entry(_ slot: UInt16) -> UnsafeRawBufferPointer {
         let start = AudienceKey.bytesMax
-        return UnsafeRawBufferPointer(rebasing: slotMemory(slot)[start..<(start + Int(joins[Int(slot)].entryBytes))])
+        return UnsafeRawBufferPointer(
+            rebasing: slotMemory(slot)[start..<(start + Int(joins[Int(slot)].entryByteCount))]
+        )
     }
 
     /// Whether another join is having the same page rearranged now.
@@ -124,7 +132,7 @@ struct JoinTable: ~Copyable {
         return joins.indices.contains { other in
             guard other != Int(slot), joins[other].bounds == bounds else { return false }
             switch joins[other].stage {
-            case .arranging, .arrangingAfterwards: return tag(UInt16(other)).elementsEqual(tag(slot))
+            case .arranging, .arrangingAfterwards: return hashTag(UInt16(other)).elementsEqual(hashTag(slot))
             case .free, .appending, .lookingUp: return false
             }
         }

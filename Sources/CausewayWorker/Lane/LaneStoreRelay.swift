@@ -11,8 +11,8 @@ final class LaneStoreRelay {
 }
 
 extension LaneStoreRelay: ActivityStoreHandler {
-    func replied(tag: UInt64, _ reply: StoreReply<UnsafeRawBufferPointer>) { lane.handleStoreReply(tag: tag, reply) }
-    func failed(tag: UInt64, script: StoreScript, error: RedisError) {
+    func storeReplied(tag: UInt64, _ reply: StoreReply<UnsafeRawBufferPointer>) { lane.handleStoreReply(tag: tag, reply) }
+    func storeCallFailed(tag: UInt64, script: StoreScript, error: RedisError) {
         lane.handleStoreFailure(tag: tag, script: script, error: error)
     }
     func redisReady() { lane.handleRedisReady() }

@@ -90,11 +90,11 @@ final class BlockingStore {
 }
 
 extension BlockingStore: ActivityStoreHandler {
-    func replied(tag: UInt64, _ reply: StoreReply<UnsafeRawBufferPointer>) {
+    func storeReplied(tag: UInt64, _ reply: StoreReply<UnsafeRawBufferPointer>) {
         activityCalls.replied(tag: tag, reply.map { Array($0) })
     }
 
-    func failed(tag: UInt64, script: StoreScript, error: RedisError) { activityCalls.failed(tag: tag, error) }
+    func storeCallFailed(tag: UInt64, script: StoreScript, error: RedisError) { activityCalls.failed(tag: tag, error) }
     func redisReady() {}
     func redisLost(_ reason: RedisError) { activityCalls.lost(reason) }
     func redisWarns(_ warning: RedisWarning) {}
