@@ -274,25 +274,26 @@ if #operation > 1 then
       local ended = state < @SENDING@
       if ended then state = state + @UPPER_CASE@ end
       letter = nil
-      local answeredLength, retired, audiences, left = 0, ''
+      local acceptedLength, retired, audiences, leftAudiences = 0, ''
       if length >= @AUDIENCES@ then
-        if length >= @ACCEPTED_ALERT@ then length, answeredLength = length - @ACCEPTED_ALERT@, @VERSION_BYTES@ end
+        if length >= @ACCEPTED_ALERT@ then length, acceptedLength = length - @ACCEPTED_ALERT@, @VERSION_BYTES@ end
         if length >= @AUDIENCES@ then length, audiences = length - @AUDIENCES@, 0 end
       end
-      local answeredAt = @TOKEN@ + length
-      local answeredEnd = answeredAt + answeredLength
-      local limitAt, startAt, heldAt = answeredEnd, nil, nil
+      local acceptedAt = @TOKEN@ + length
+      local acceptedEnd = acceptedAt + acceptedLength
+      local limitAt, startAt, heldAt = acceptedEnd, nil, nil
       if audiences then
-        audiences, left = byte(value, answeredEnd, answeredEnd + 1)
-        if not left then
+        audiences, leftAudiences = byte(value, acceptedEnd, acceptedEnd + 1)
+        if not leftAudiences then
           reply = MALFORMED
           break
         end
-        limitAt = answeredEnd + 2 + 8 * (audiences + left)
-        audiences, left = sub(value, answeredEnd + 2, answeredEnd + 1 + 8 * audiences), sub(value, limitAt - 8 * left, limitAt - 1)
+        limitAt = acceptedEnd + 2 + 8 * (audiences + leftAudiences)
+        audiences, leftAudiences =
+          sub(value, acceptedEnd + 2, acceptedEnd + 1 + 8 * audiences), sub(value, limitAt - 8 * leftAudiences, limitAt - 1)
         if not settles then
-          if left ~= '' then
-            reply = 'leaves=' .. sub(value, @REGISTERED_AT@, @TOKEN@ - 1) .. left
+          if leftAudiences ~= '' then
+            reply = 'leaves=' .. sub(value, @REGISTERED_AT@, @TOKEN@ - 1) .. leftAudiences
             break
           end
           digest = -1
@@ -302,7 +303,7 @@ if #operation > 1 then
         retired = sub(value, limitAt, limitAt + @RETIRED_BYTES@ - 1)
         kind, limitAt = kind - @RETIRED@, limitAt + @RETIRED_BYTES@
       end
-      if kind >= @LIMITED@ or size ~= @RECORD_BYTES@ + length + answeredLength then
+      if kind >= @LIMITED@ or size ~= @RECORD_BYTES@ + length + acceptedLength then
         startAt = kind % @CLAIMED@ >= @LIMITED@ and limitAt + 7 or limitAt
         heldAt = startAt
         if kind >= @STARTED@ then heldAt = startAt + (kind % @STARTED@ >= @CLAIMED@ and 27 or 13) end
@@ -318,12 +319,12 @@ if #operation > 1 then
         break
       end
       -- Whether APNs has already accepted this alert or a newer one.
-      local isAnswered = false
-      if alert and answeredLength > 0 then
+      local isAlertAccepted = false
+      if alert and acceptedLength > 0 then
         local time, low, high = read('<I5I4I4', alert)
-        local answeredTime, answeredLow, answeredHigh = read('<I5I4I4', value, answeredAt)
-        isAnswered = answeredTime > time
-          or answeredTime == time and (answeredHigh > high or answeredHigh == high and answeredLow >= low)
+        local acceptedTime, acceptedLow, acceptedHigh = read('<I5I4I4', value, acceptedAt)
+        isAlertAccepted = acceptedTime > time
+          or acceptedTime == time and (acceptedHigh > high or acceptedHigh == high and acceptedLow >= low)
       end
       local same = sub(value, @VERSION@, @FULL_AT@ - 1) == head and state ~= @NO_VERSION@
       -- A settlement says how a version ended, that APNs limits the activity, or that APNs has declared a
@@ -370,11 +371,11 @@ if #operation > 1 then
           end
         end
         local registeredAt
-        if token and form == kind % @FREQUENT@ and sub(value, @TOKEN@, answeredAt - 1) == token then
+        if token and form == kind % @FREQUENT@ and sub(value, @TOKEN@, acceptedAt - 1) == token then
           registeredAt = read('<I6', value, @REGISTERED_AT@)
           if registeredAt < tokenAt then reply = 1 end
         end
-        local rings = alert and not isAnswered and request == @ACCEPTED@
+        local rings = alert and not isAlertAccepted and request == @ACCEPTED@
         local written
         -- The registration's time is raised, so that a repeated delivery of the registration is stale and
         -- does not bring the member back.
@@ -385,14 +386,15 @@ if #operation > 1 then
             retired = sub(redis.sha1hex(token .. char(form)), 1, @RETIRED_BYTES@)
             token, registeredAt, kind = '', math.min(registeredAt + 1, @TIME_MAX@), kind - kind % @FREQUENT@
           else
-            token = sub(value, @TOKEN@, answeredAt - 1)
+            token = sub(value, @TOKEN@, acceptedAt - 1)
             if leavesAtEnd then registeredAt = math.min(registeredAt + 1, @TIME_MAX@) end
           end
-          local answered = rings and alert or sub(value, answeredAt, answeredEnd - 1)
-          local follow = answered ~= '' and @ACCEPTED_ALERT@ or 0
+          local acceptedAlert = rings and alert or sub(value, acceptedAt, acceptedEnd - 1)
+          local follow = acceptedAlert ~= '' and @ACCEPTED_ALERT@ or 0
           if audiences then
-            if reply == 1 or leavesAtEnd then audiences, left, shown = '', left .. audiences, 0 end
-            follow, answered = follow + @AUDIENCES@, answered .. char(#audiences / 8, #left / 8) .. audiences .. left
+            if reply == 1 or leavesAtEnd then audiences, leftAudiences, shown = '', leftAudiences .. audiences, 0 end
+            follow, acceptedAlert = follow + @AUDIENCES@,
+              acceptedAlert .. char(#audiences / 8, #leftAudiences / 8) .. audiences .. leftAudiences
           end
           if retired ~= '' then kind = kind + @RETIRED@ end
           if limit and kind % @CLAIMED@ < @LIMITED@ then kind = kind + @LIMITED@ end
@@ -405,7 +407,7 @@ if #operation > 1 then
           if hasDrawn then letter = letter + @HAS_DRAWN@ end
           value = pack('<I4I2BI6BI6', lifeEnd, #token + follow, kind, shown, letter, sent)
             .. sub(value, @VERSION@, @REGISTERED_AT@ - 1) .. pack('<I6', registeredAt)
-            .. token .. answered .. retired .. limit .. begun .. (frees and '' or sub(value, heldAt))
+            .. token .. acceptedAlert .. retired .. limit .. begun .. (frees and '' or sub(value, heldAt))
           written = call('SET', key, value, 'PX', ACTIVITY_LIFETIME)
           if written.err then reply = written end
         elseif letter ~= state or shown ~= digestBefore then
@@ -415,8 +417,8 @@ if #operation > 1 then
           written = call('SETRANGE', key, '7', pack('<I6B', shown, letter))
           if written ~= #value then reply = tonumber(written) and MALFORMED or written end
         end
-        if left and left ~= '' and request ~= @LIMITS@ and (reply == 0 or reply == 1) then
-          reply = reply .. '=' .. sub(value, @REGISTERED_AT@, @TOKEN@ - 1) .. left
+        if leftAudiences and leftAudiences ~= '' and request ~= @LIMITS@ and (reply == 0 or reply == 1) then
+          reply = reply .. '=' .. sub(value, @REGISTERED_AT@, @TOKEN@ - 1) .. leftAudiences
         end
         break
       end
@@ -426,7 +428,7 @@ if #operation > 1 then
       local registers, whole, isEnd = false, isNew or state == @NO_VERSION@, request >= @END@
       if isEnd then request = request - @END@ end
       if token and tokenAt >= read('<I6', value, @REGISTERED_AT@)
-        and (form ~= kind % @FREQUENT@ or sub(value, @TOKEN@, answeredAt - 1) ~= token)
+        and (form ~= kind % @FREQUENT@ or sub(value, @TOKEN@, acceptedAt - 1) ~= token)
         and (retired == '' or sub(redis.sha1hex(token .. char(form)), 1, @RETIRED_BYTES@) ~= retired)
       then
         registers, whole = true, true
@@ -440,11 +442,11 @@ if #operation > 1 then
         end
         kind = kind - kind % @FREQUENT@ + form
         value = sub(value, 1, 4)
-          .. pack('<I2B', #token + (answeredLength > 0 and @ACCEPTED_ALERT@ or 0) + (audiences and @AUDIENCES@ or 0),
+          .. pack('<I2B', #token + (acceptedLength > 0 and @ACCEPTED_ALERT@ or 0) + (audiences and @AUDIENCES@ or 0),
             retired ~= '' and kind + @RETIRED@ or kind)
-          .. sub(value, @DIGEST@, @REGISTERED_AT@ - 1) .. pack('<I6', tokenAt) .. token .. sub(value, answeredAt)
+          .. sub(value, @DIGEST@, @REGISTERED_AT@ - 1) .. pack('<I6', tokenAt) .. token .. sub(value, acceptedAt)
         local grown = #token - length
-        answeredEnd, limitAt = answeredEnd + grown, limitAt + grown
+        acceptedEnd, limitAt = acceptedEnd + grown, limitAt + grown
         if heldAt then heldAt = heldAt + grown end
       end
       local isLimited, isFrequent = false, false
@@ -498,7 +500,7 @@ if #operation > 1 then
           reply = 'expired'
         elseif not isEnd and seconds > lifeEnd then
           reply = 'tooOld'
-        elseif isAnswered then
+        elseif isAlertAccepted then
           reply = 'alertAlreadyAccepted'
         elseif holdsAlert and request < @ALERT@ and (kind > 0 or not same or not holds) then
           local h = sub(value, heldAt)
@@ -574,7 +576,7 @@ if #operation > 1 then
           end
         end
         reply = assigned * 65536 + priority * 16384 + left
-        answer = heldAt and sub(value, 1, answeredEnd - 1) or value
+        answer = heldAt and sub(value, 1, acceptedEnd - 1) or value
         last = assigned
       elseif letter then
         whole = true
@@ -671,7 +673,7 @@ end
 
 -- Returns a state's lower-case letter, whether the version is an end, and the state's other bits: a number
 -- that is added to a letter to make the byte.
-local function taken(state)
+local function splitState(state)
   local letter = state % @HAS_DRAWN@
   if letter < @OWN_TIMESTAMP@ then letter = letter + @OWN_TIMESTAMP@ end
   local ended = letter < @SENDING@
@@ -680,25 +682,25 @@ local function taken(state)
 end
 
 -- Performs an operation on an activity with this value.
-local function perform(operation, key, value, at, formThen, told, after, frequentUpdates, source, list)
+local function perform(operation, key, value, at, newForm, newToken, after, frequentUpdates, source, list)
   if #value < @RECORD_BYTES@ then return MALFORMED end
   local lifeEnd, length, kind = read('<I4I2B', value)
   local stateByte, newest, registeredAt = byte(value, @STATE@), sub(value, @VERSION@, @FULL_AT@ - 1), read('<I6', value, @REGISTERED_AT@)
   local last = read('<I5', value, stateByte % @HAS_DRAWN@ < @OWN_TIMESTAMP@ and @ASSIGNED@ or @VERSION@)
-  local state, ended, kept = taken(stateByte)
+  local state, ended, kept = splitState(stateByte)
   local form, frequent = kind % @FREQUENT@, kind % @LIMITED@ - kind % @FREQUENT@
-  local answeredLength, retired, audiences, left = 0, '', '', ''
-  if length >= @ACCEPTED_ALERT@ then length, answeredLength = length - @ACCEPTED_ALERT@, @VERSION_BYTES@ end
+  local acceptedLength, retired, audiences, leftAudiences = 0, '', '', ''
+  if length >= @ACCEPTED_ALERT@ then length, acceptedLength = length - @ACCEPTED_ALERT@, @VERSION_BYTES@ end
   local isMember = length >= @AUDIENCES@
   if isMember then length = length - @AUDIENCES@ end
-  local answeredAt = @TOKEN@ + length
-  local answeredEnd = answeredAt + answeredLength
-  local limitAt = answeredEnd
+  local acceptedAt = @TOKEN@ + length
+  local acceptedEnd = acceptedAt + acceptedLength
+  local limitAt = acceptedEnd
   if isMember then
-    local members, leavers = byte(value, answeredEnd, answeredEnd + 1)
+    local members, leavers = byte(value, acceptedEnd, acceptedEnd + 1)
     if not leavers then return MALFORMED end
-    limitAt = answeredEnd + 2 + 8 * (members + leavers)
-    audiences, left = sub(value, answeredEnd + 2, answeredEnd + 1 + 8 * members), sub(value, limitAt - 8 * leavers, limitAt - 1)
+    limitAt = acceptedEnd + 2 + 8 * (members + leavers)
+    audiences, leftAudiences = sub(value, acceptedEnd + 2, acceptedEnd + 1 + 8 * members), sub(value, limitAt - 8 * leavers, limitAt - 1)
   end
   if kind >= @RETIRED@ then
     retired = sub(value, limitAt, limitAt + @RETIRED_BYTES@ - 1)
@@ -707,7 +709,7 @@ local function perform(operation, key, value, at, formThen, told, after, frequen
   local startAt = kind % @CLAIMED@ >= @LIMITED@ and limitAt + 7 or limitAt
   local heldAt = startAt
   if kind >= @STARTED@ then heldAt = startAt + (kind % @STARTED@ >= @CLAIMED@ and 27 or 13) end
-  local token, answered = sub(value, @TOKEN@, answeredAt - 1), sub(value, answeredAt, answeredEnd - 1)
+  local token, acceptedAlert = sub(value, @TOKEN@, acceptedAt - 1), sub(value, acceptedAt, acceptedEnd - 1)
   local limit = sub(value, limitAt, startAt - 1)
   local start, held = sub(value, startAt, heldAt - 1), sub(value, heldAt)
   local holds = state >= @HELD@ and (state <= @SENDING_HELD_ALERT@ or state >= @WAITING_OLDER_ALERT@)
@@ -721,24 +723,24 @@ local function perform(operation, key, value, at, formThen, told, after, frequen
   local function store(middle)
     local flags = form + frequent + (limit ~= '' and @LIMITED@ or 0) + (start ~= '' and @STARTED@ or 0) + (#start > 13 and @CLAIMED@ or 0)
       + (retired ~= '' and @RETIRED@ or 0)
-    local follow, lists = answered ~= '' and @ACCEPTED_ALERT@ or 0, ''
-    if audiences ~= '' or left ~= '' then
-      follow, lists = follow + @AUDIENCES@, char(#audiences / 8, #left / 8) .. audiences .. left
+    local follow, lists = acceptedAlert ~= '' and @ACCEPTED_ALERT@ or 0, ''
+    if audiences ~= '' or leftAudiences ~= '' then
+      follow, lists = follow + @AUDIENCES@, char(#audiences / 8, #leftAudiences / 8) .. audiences .. leftAudiences
     end
     local value = pack('<I4I2B', lifeEnd, #token + follow, flags) .. middle
-      .. pack('<I6', registeredAt) .. token .. answered .. lists .. retired .. limit .. start .. held
+      .. pack('<I6', registeredAt) .. token .. acceptedAlert .. lists .. retired .. limit .. start .. held
     return call('SET', key, value, 'PX', ACTIVITY_LIFETIME)
   end
 
   -- Returns the part of a reply that names the audiences that were left.
-  local function leaves() return left == '' and '' or '=' .. pack('<I6', registeredAt) .. left end
+  local function leaves() return leftAudiences == '' and '' or '=' .. pack('<I6', registeredAt) .. leftAudiences end
 
   if operation == 's' then
-    local version, claim, former = ARGV[2], ARGV[3], ARGV[4]
+    local version, claim, previousClaim = ARGV[2], ARGV[3], ARGV[4]
     if start ~= '' then
       if sub(start, 1, 13) == version then
         local claimed = sub(start, 20)
-        if claimed ~= claim and (claimed == '' or claimed ~= former) then
+        if claimed ~= claim and (claimed == '' or claimed ~= previousClaim) then
           return byte(start, 14) == @SENDING@ and 'unknown' or 'duplicate'
         end
         -- In state `b` the start is the newest version, so a token does not refuse the start: it belongs to
@@ -758,7 +760,7 @@ local function perform(operation, key, value, at, formThen, told, after, frequen
       if not ended and newest == version and (state == @SETTLED@ or state == @NOT_SHOWN@) then return 'duplicate' end
       if ended or form > 0 or last >= timestamp then return 'superseded' end
     else
-      newest, form, token, answered, held = version, 0, '', '', ''
+      newest, form, token, acceptedAlert, held = version, 0, '', '', ''
     end
     local now, seconds = serverTime()
     local assignedTimestamp = timestamp <= last and math.min(last + 1, TIMESTAMP_MAX) or timestamp
@@ -783,9 +785,9 @@ local function perform(operation, key, value, at, formThen, told, after, frequen
     if source == @FROM_COMMAND@ then
       -- The token came with a command. A token that Redis already has keeps its registration time; a retired
       -- one is refused.
-      if form == formThen and token == told then
+      if form == newForm and token == newToken then
         at = registeredAt
-      elseif retired ~= '' and sub(redis.sha1hex(told .. char(formThen)), 1, @RETIRED_BYTES@) == retired then
+      elseif retired ~= '' and sub(redis.sha1hex(newToken .. char(newForm)), 1, @RETIRED_BYTES@) == retired then
         return 'stale'
       end
     end
@@ -793,16 +795,16 @@ local function perform(operation, key, value, at, formThen, told, after, frequen
     local shown = sub(value, @DIGEST@, @STATE@ - 1)
     local reply, letter = 'registered', state
     if list then
-      local gone = without(left, list) .. without(audiences, list)
+      local gone = without(leftAudiences, list) .. without(audiences, list)
       if #gone > 8 * @LEAVES_MAX@ then return 'full' end
       -- A push to an audience may have replaced the shown state, so it is not known.
-      if list ~= '' or audiences ~= '' or left ~= '' then shown = '\0\0\0\0\0\0' end
+      if list ~= '' or audiences ~= '' or leftAudiences ~= '' then shown = '\0\0\0\0\0\0' end
       if list ~= '' and without(list, audiences) == '' then reply = 'registered+' end
-      audiences, left = list, gone
+      audiences, leftAudiences = list, gone
     end
     if held ~= '' and state <= @SENDING_HELD_ALERT@ then
       if sub(held, 1, 30) > after then
-        if not list or left == '' then
+        if not list or leftAudiences == '' then
           heldBytes = heldBytes + #held
           if heldBytes > @REPLY_STRING_BYTES_MAX@ and heldBytes > #held then
             return 'full'
@@ -824,26 +826,26 @@ local function perform(operation, key, value, at, formThen, told, after, frequen
         behind = sub(value, @STATE@ + 1, @ASSIGNED@ - 1) .. pack('<I5', seconds)
       end
     end
-    form, token, registeredAt = formThen, told, at
+    form, token, registeredAt = newForm, newToken, at
     if frequentUpdates then frequent = frequentUpdates end
     local written = store(shown .. char(letter + kept) .. behind)
     if written.err then return written end
-    return list and left ~= '' and reply .. leaves() or reply
+    return list and leftAudiences ~= '' and reply .. leaves() or reply
   end
 
   if operation == 'x' then
     local at = ARGV[3] + 0
     if at < registeredAt then return 'stale' .. leaves() end
     form, token, registeredAt = 0, '', at
-    local isIn = audiences ~= '' or left ~= ''
-    audiences, left = '', left .. audiences
+    local isIn = audiences ~= '' or leftAudiences ~= ''
+    audiences, leftAudiences = '', leftAudiences .. audiences
     store(isIn and '\0\0\0\0\0\0' .. sub(value, @STATE@, @REGISTERED_AT@ - 1) or sub(value, @DIGEST@, @REGISTERED_AT@ - 1))
     return 'unregistered' .. leaves()
   end
 
   if operation == 'c' then
-    if left ~= '' and at == registeredAt then
-      left = ''
+    if leftAudiences ~= '' and at == registeredAt then
+      leftAudiences = ''
       local written = store(sub(value, @DIGEST@, @REGISTERED_AT@ - 1))
       if written.err then return written end
     end
@@ -969,10 +971,10 @@ if operation == 'r' then
     'm' .. suffix, 'l'))
   local registration, list = ARGV[3], ARGV[8]
   if ARGV[7] == '1' then
-    local told = sub(registration, 14) .. ARGV[4]
-    if told == sub(t or '', 14) .. (u or '') then
+    local newToken = sub(registration, 14) .. ARGV[4]
+    if newToken == sub(t or '', 14) .. (u or '') then
       registration = t
-    elseif told == d then
+    elseif newToken == d then
       return 'stale'
     end
   end
@@ -988,26 +990,26 @@ if operation == 'r' then
   end
   -- Returns the held start after the given one. If the given start is no longer held: the first held start
   -- that is not older.
-  local after, position, isAfter, given, later = ARGV[5], 1, ARGV[5] == '', nil, nil
-  while w and position <= #w and not given do
+  local after, position, isAfter, nextStart, later = ARGV[5], 1, ARGV[5] == '', nil, nil
+  while w and position <= #w and not nextStart do
     local start, activityLength, commandLength = position, read('<I2I4', w, position)
     position = start + 36 + activityLength + commandLength
     local version = sub(w, start + 6, start + 35)
     local held = version .. sub(w, start + 36 + activityLength, position - 1)
     if isAfter then
-      given = held
+      nextStart = held
     elseif version == after and sub(w, start + 36, start + 35 + activityLength) == ARGV[6] then
       isAfter = true
     elseif version >= after then
       later = later or held
     end
   end
-  if not isAfter then given = later end
+  if not isAfter then nextStart = later end
   -- A stale registration that is read again still returns the start that waits for the known token: the known
   -- token's own registration may be settled, and then no worker reads it again.
   local gone = list and leaves(l) or ''
-  if gone ~= '' and given then given = '' end
-  if isStale then return (given and 'registered' .. given or 'stale') .. gone end
+  if gone ~= '' and nextStart then nextStart = '' end
+  if isStale then return (nextStart and 'registered' .. nextStart or 'stale') .. gone end
   local changes = {'t' .. suffix, registration, 'u' .. suffix, ARGV[4]}
   if list then
     for field, value in pairs({['m' .. suffix] = list ~= m and list or nil, l = l ~= lBefore and l or nil}) do
@@ -1015,7 +1017,7 @@ if operation == 'r' then
     end
   end
   write(changes, DEVICE_LIFETIME)
-  return reply .. (given or '') .. gone
+  return reply .. (nextStart or '') .. gone
 end
 
 if operation == 'a' then
@@ -1023,8 +1025,8 @@ if operation == 'a' then
   t, s = t or '', s or ''
   local changes = {}
   if ARGV[4] and sub(ARGV[4], 1, 13) >= sub(t, 1, 13) then
-    local told = sub(ARGV[4], 14) .. ARGV[5]
-    if told ~= sub(t, 14) .. (u or '') and told ~= d then
+    local newToken = sub(ARGV[4], 14) .. ARGV[5]
+    if newToken ~= sub(t, 14) .. (u or '') and newToken ~= d then
       t, u = ARGV[4], ARGV[5]
       changes[1], changes[2], changes[3], changes[4] = 't' .. suffix, t, 'u' .. suffix, u
     end
@@ -1032,15 +1034,15 @@ if operation == 'a' then
   local reply = 'noToken'
   if #t > 13 then
     local now, interval, pushes = serverTime(), read('<I3I2', ARGV[3])
-    local full, given = s == '' and now or math.max(sub(s, 1, 13) + 0, now), sub(s, 14)
+    local full, refunded = s == '' and now or math.max(sub(s, 1, 13) + 0, now), sub(s, 14)
     local wait = full - now - (pushes - 1) * interval
     if wait > 0 then
       reply = 'wait' .. string.format('%.0f', wait)
     else
       full = full + interval
-      reply = 'address' .. digits(full + (given == '' and 0 or given)) .. t .. u
+      reply = 'address' .. digits(full + (refunded == '' and 0 or refunded)) .. t .. u
       changes[#changes + 1] = 's'
-      changes[#changes + 1] = digits(full) .. given
+      changes[#changes + 1] = digits(full) .. refunded
     end
   end
   if changes[1] then write(changes, DEVICE_LIFETIME) end

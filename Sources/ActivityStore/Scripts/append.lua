@@ -28,11 +28,11 @@ local function grow(key, header, size)
   local block = size + @STRING_OVERHEAD@
   local growth = block <= @GROWTH_END@ and @GROWTH_BYTES@ or block <= @MIDDLE_GROWTH_END@ and @MIDDLE_GROWTH_BYTES@ or @LARGE_GROWTH_BYTES@
   local capacity = math.ceil(block / growth) * growth - @STRING_OVERHEAD@
-  local left, half = call('PTTL', key), capacity / 2
-  if type(left) ~= 'number' or left <= 0 or size <= half then return end
+  local lifetimeLeft, half = call('PTTL', key), capacity / 2
+  if type(lifetimeLeft) ~= 'number' or lifetimeLeft <= 0 or size <= half then return end
   local entries = call('GETRANGE', key, @PAGE_HEADER_BYTES@, -1)
   if type(entries) ~= 'string' then return end
-  call('SET', key, sub(header, 1, 2) .. pack('<I2', capacity) .. sub(header, 5), 'PX', left)
+  call('SET', key, sub(header, 1, 2) .. pack('<I2', capacity) .. sub(header, 5), 'PX', lifetimeLeft)
   call('SETRANGE', key, half - 1, '\0')
   call('SETRANGE', key, @PAGE_HEADER_BYTES@, entries)
 end

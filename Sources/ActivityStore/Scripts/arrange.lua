@@ -29,12 +29,12 @@ if isOpened then
   directory = NONE
 end
 if sub(directory, 1, 4) ~= NONE or #directory % 4 ~= 0 then return MALFORMED_DIRECTORY end
-local place
+local boundAt
 for at = 1, #directory, 4 do
-  if sub(directory, at, at + 3) == lowerBound then place = at end
+  if sub(directory, at, at + 3) == lowerBound then boundAt = at end
 end
-local following = place and sub(directory, place + 4, place + 7)
-if not place or (following == '' and NONE or following) ~= nextBound then return directory end
+local following = boundAt and sub(directory, boundAt + 4, boundAt + 7)
+if not boundAt or (following == '' and NONE or following) ~= nextBound then return directory end
 
 local value = call('GET', key)
 local flags = 0
@@ -92,21 +92,21 @@ if value and #value > @PAGE_BYTES_MAX@ then
       oldest = now - (bits % 2 == 1 and @LEAVING_KEPT@ or bits % 4 >= @ENTRY_IS_DEVICE@ and @DEVICE_LIFE@ or @ACTIVITY_LIFE@)
       lives[bits] = oldest
     end
-    local isLower, place, isOutdated = position < upperFrom, position, false
+    local isLower, hashKey, isOutdated = position < upperFrom, position, false
     local half = isLower and lower or upper
-    local other = offsets[place]
+    local other = offsets[hashKey]
     while other do
       local otherBits, otherMilliseconds = read('<BI6', value, other + 6)
       if identity(other, otherBits) == identity(at, bits) then
         isOutdated = otherMilliseconds > atMilliseconds
         if not isOutdated then
-          size = size - #half[indexes[place]]
-          half[indexes[place]] = ''
+          size = size - #half[indexes[hashKey]]
+          half[indexes[hashKey]] = ''
         end
         break
       end
-      place = place + 4294967296
-      other = offsets[place]
+      hashKey = hashKey + 4294967296
+      other = offsets[hashKey]
     end
     if not isOutdated then
       local entry = ''
@@ -121,7 +121,7 @@ if value and #value > @PAGE_BYTES_MAX@ then
         upperCount = upperCount + 1
         index = upperCount
       end
-      half[index], offsets[place], indexes[place] = entry, at, index
+      half[index], offsets[hashKey], indexes[hashKey] = entry, at, index
     end
     at = at + length
   end
@@ -130,7 +130,7 @@ if value and #value > @PAGE_BYTES_MAX@ then
   if isSplit then
     write(upperKey, middle, nextBound, upper)
     write(key, lowerBound, middle, lower)
-    directory = sub(directory, 1, place + 3) .. middle .. sub(directory, place + 4)
+    directory = sub(directory, 1, boundAt + 3) .. middle .. sub(directory, boundAt + 4)
   else
     write(key, lowerBound, nextBound, lower .. upper)
   end
@@ -142,10 +142,10 @@ else
   write(key, lowerBound, nextBound, '')
 end
 
-local left = isOpened and 0 or call('PTTL', directoryKey)
+local lifetimeLeft = isOpened and 0 or call('PTTL', directoryKey)
 if isOpened or isSplit then
-  call('SET', directoryKey, directory, 'PX', math.max(left, lifetime))
-elseif left < lifetime then
+  call('SET', directoryKey, directory, 'PX', math.max(lifetimeLeft, lifetime))
+elseif lifetimeLeft < lifetime then
   call('PEXPIRE', directoryKey, lifetime)
 end
 return directory

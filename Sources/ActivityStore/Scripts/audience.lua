@@ -68,7 +68,7 @@ local function addRound(list, round, now, broadcasts)
   return list
 end
 
-local function placeOfRound(list, round)
+local function positionOfRound(list, round)
   for at = 1, #list, ROUND_BYTES do
     if sub(list, at, at + 14) == round then return at end
   end
@@ -106,10 +106,10 @@ if operation == 'a' then
       if isSettled then return 'duplicate' end
       -- The channels may have changed since the version was admitted first. Then the number of its broadcasts
       -- changes.
-      local place = placeOfRound(list, version .. pack('<I2', lastRanges))
-      local state = place and string.byte(list, place + 21)
-      if place and state % 2 == 0 and state ~= 2 * broadcasts then
-        store('l', sub(list, 1, place + 20) .. char(2 * broadcasts) .. sub(list, place + 22))
+      local roundAt = positionOfRound(list, version .. pack('<I2', lastRanges))
+      local state = roundAt and string.byte(list, roundAt + 21)
+      if roundAt and state % 2 == 0 and state ~= 2 * broadcasts then
+        store('l', sub(list, 1, roundAt + 20) .. char(2 * broadcasts) .. sub(list, roundAt + 22))
       end
       return sendReply(a, production, sandbox)
     end
@@ -171,10 +171,10 @@ if operation == 'a' then
       if letter == 'p' and sub(field, 2, 3) ~= sub(round, 14) then call('HDEL', key, field) end
     end
   end
-  local place = placeOfRound(list, round)
-  if place then
+  local roundAt = positionOfRound(list, round)
+  if roundAt then
     dropRound(round)
-    list = sub(list, 1, place - 1) .. sub(list, place + ROUND_BYTES)
+    list = sub(list, 1, roundAt - 1) .. sub(list, roundAt + ROUND_BYTES)
   end
   a = pack(ADMITTED, version, digest, kinds, timestamp, priority, frequentPriority, rangeCount, now, expiration)
   list = addRound(list, round, now, broadcasts)
@@ -222,12 +222,12 @@ end
 if operation == 'f' then
   local round, index, counts = ARGV[2], ARGV[3], ARGV[4]
   local list = call('HGET', key, 'l') or ''
-  local place = placeOfRound(list, round)
-  if not place then
+  local roundAt = positionOfRound(list, round)
+  if not roundAt then
     list = addRound(list, round, serverTime(), (ARGV[5] or 0) + 0)
-    place = #list - ROUND_BYTES + 1
+    roundAt = #list - ROUND_BYTES + 1
   end
-  local state = string.byte(list, place + 21)
+  local state = string.byte(list, roundAt + 21)
   if state % 2 == 1 then return {'finished', 0, call('HGET', key, 't' .. round)} end
   local ranges = read('<I2', round, 14)
   local broadcasts = math.floor(state / 2)
@@ -235,7 +235,7 @@ if operation == 'f' then
     -- The server lost the record, and a range finished before the broadcasts. Only the call about a broadcast
     -- has the number of broadcasts.
     broadcasts = ARGV[5] + 0
-    list = sub(list, 1, place + 20) .. char(2 * broadcasts) .. sub(list, place + 22)
+    list = sub(list, 1, roundAt + 20) .. char(2 * broadcasts) .. sub(list, roundAt + 22)
   end
   local count = ranges + broadcasts
   local finished = call('HSET', key, 'm' .. round .. index, counts)
@@ -262,7 +262,7 @@ if operation == 'f' then
   dropRound(round)
   local text = pack(COUNTS, unpack(totals))
   if broadcasts > 0 then text = text .. char(unpack(sums)) end
-  store('l', sub(list, 1, place + 20) .. char(2 * broadcasts + 1) .. sub(list, place + 22), 't' .. round, text)
+  store('l', sub(list, 1, roundAt + 20) .. char(2 * broadcasts + 1) .. sub(list, roundAt + 22), 't' .. round, text)
   return {'finished', 0, text}
 end
 

@@ -79,9 +79,9 @@ if operation == 'e' then
   return 'settled'
 end
 
-local part, version, command = ARGV[5], ARGV[6], ARGV[7]
-local kept = part and timetable .. part
-local former = part and call('HGET', kept, activity)
+local suffix, version, command = ARGV[5], ARGV[6], ARGV[7]
+local commandsKey = suffix and timetable .. suffix
+local storedCommand = suffix and call('HGET', commandsKey, activity)
 
 if operation ~= 'm' then
   -- The time of a start is exact, so the latest start is stored. Without a start, the earliest time at which
@@ -94,15 +94,15 @@ if operation ~= 'm' then
     -- without them.
     if operation == 'b' and not (kind == 'r' and began == at) then
       forgetCommands()
-      former = nil
+      storedCommand = nil
     end
     put(operation, at + ARGV[4])
     life = true
   end
 end
 
-if part and life and (not former or string.sub(former, 1, #version) <= version) then
-  call('HSET', kept, activity, version .. command)
-  call('PEXPIRE', kept, @ACTIVITY_LIFETIME_MILLISECONDS@)
+if suffix and life and (not storedCommand or string.sub(storedCommand, 1, #version) <= version) then
+  call('HSET', commandsKey, activity, version .. command)
+  call('PEXPIRE', commandsKey, @ACTIVITY_LIFETIME_MILLISECONDS@)
 end
 return 'settled'

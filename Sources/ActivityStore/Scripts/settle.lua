@@ -19,19 +19,19 @@
 -- leaves the audiences that none of its other types names. The reply names them after a `=`, as the field `l`
 -- has them, also after the 0 for a token that was retired before. See admit.lua for the fields.
 
-local key, what = KEYS[1], ARGV[1]
+local key, event = KEYS[1], ARGV[1]
 local byte, sub, call = string.byte, string.sub, redis.call
-local outcome, suffix = byte(what), ARGV[2]
+local outcome, suffix = byte(event), ARGV[2]
 
 if outcome == @REFUND@ then
   local s = call('HGET', key, 's')
   if s and s ~= '' then
-    local time, full, given = call('TIME'), sub(s, 1, 13), sub(s, 14)
-    given = given == '' and 0 or given + 0
+    local time, full, refunded = call('TIME'), sub(s, 1, 13), sub(s, 14)
+    refunded = refunded == '' and 0 or refunded + 0
     local now = time[1] * 1000 + math.floor(time[2] / 1000)
-    local back = math.min(struct.unpack('<I3', what, 2), sub(what, 9) - given - now)
-    if back > 0 then
-      call('HSET', key, 's', string.format('%013.0f%013.0f', math.max(full - back, 0), math.min(given + back, @TIME_MAX@)))
+    local refund = math.min(struct.unpack('<I3', event, 2), sub(event, 9) - refunded - now)
+    if refund > 0 then
+      call('HSET', key, 's', string.format('%013.0f%013.0f', math.max(full - refund, 0), math.min(refunded + refund, @TIME_MAX@)))
     end
   end
   return 0
@@ -41,15 +41,15 @@ local changes, count, retired = {}, 0, 0
 local w = call('HGET', key, 'w' .. suffix)
 local t, u
 if ARGV[4] then t, u = unpack(call('HMGET', key, 't' .. suffix, 'u' .. suffix)) end
-local left, position = {}, 1
+local keptStarts, position = {}, 1
 while w and position <= #w do
   local start, activityLength, commandLength = position, struct.unpack('<I2I4', w, position)
   position = start + 36 + activityLength + commandLength
-  local isOver = sub(w, start + 6, start + 35) == sub(what, 2)
+  local isOver = sub(w, start + 6, start + 35) == sub(event, 2)
     and sub(w, start + 36, start + 35 + activityLength) == ARGV[3]
-  if isOver then changes, count = {'w' .. suffix}, 2 else left[#left + 1] = sub(w, start, position - 1) end
+  if isOver then changes, count = {'w' .. suffix}, 2 else keptStarts[#keptStarts + 1] = sub(w, start, position - 1) end
 end
-if count > 0 then changes[2] = table.concat(left) end
+if count > 0 then changes[2] = table.concat(keptStarts) end
 if t and sub(t, 14) == ARGV[4] and u == ARGV[5] then
   local registered = sub(t, 1, 13)
   if ARGV[6] == '' or registered < ARGV[6] then
@@ -62,27 +62,27 @@ if t and sub(t, 14) == ARGV[4] and u == ARGV[5] then
   end
 end
 local l = ARGV[4] and call('HGET', key, 'l') or ''
-local gone = retired == 1 and call('HGET', key, 'm' .. suffix) or ''
-if gone ~= '' then
+local leftAudiences = retired == 1 and call('HGET', key, 'm' .. suffix) or ''
+if leftAudiences ~= '' then
   changes[count + 1], changes[count + 2], count = 'm' .. suffix, '', count + 2
   local all = call('HGETALL', key)
   all[#all + 1], all[#all + 2] = 'm:', sub(l, 7)
   for index = 1, #all, 2 do
     if sub(all[index], 1, 2) == 'm:' and all[index] ~= 'm' .. suffix then
       local kept, other = '', all[index + 1]
-      for at = 1, #gone, 8 do
-        local digest, isThere = sub(gone, at, at + 7), false
+      for at = 1, #leftAudiences, 8 do
+        local digest, isThere = sub(leftAudiences, at, at + 7), false
         for place = 1, #other, 8 do isThere = isThere or sub(other, place, place + 7) == digest end
         if not isThere then kept = kept .. digest end
       end
-      gone = kept
+      leftAudiences = kept
     end
   end
 end
-if gone ~= '' then
+if leftAudiences ~= '' then
   local before = #l > 6 and struct.unpack('<I6', l) or 0
   local registered = math.min(sub(t, 1, 13) + 1, @TIME_MAX@)
-  l = struct.pack('<I6', math.max(registered, before + 1)) .. sub(l, 7) .. gone
+  l = struct.pack('<I6', math.max(registered, before + 1)) .. sub(l, 7) .. leftAudiences
   changes[count + 1], changes[count + 2] = 'l', l
 end
 if changes[1] then call('HSET', key, unpack(changes)) end
