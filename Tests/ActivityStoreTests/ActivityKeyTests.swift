@@ -9,7 +9,7 @@ import Testing
 @Suite(.serialized, .ownThread) struct ActivityKeyTests {
     private let app = Array("com.example.match".utf8)
 
-    private func stored(_ activity: String) -> [UInt8] { ActivityKey.key(app: app, activity: Array(activity.utf8)) }
+    private func key(of activity: String) -> [UInt8] { ActivityKey.key(app: app, activity: Array(activity.utf8)) }
 
     @Test(arguments: [
         ("0c6ef1f2-8f5e-4d0d-9e0c-0b1ff6b2a111", "#", 16), ("0C6EF1F2-8F5E-4D0D-9E0C-0B1FF6B2A111", "$", 16),
@@ -20,7 +20,7 @@ import Testing
     ])
     func `A UUID is stored as its bytes, and every activity is found again`(activity: String, sign: String, count: Int)
     {
-        let key = stored(activity)
+        let key = key(of: activity)
         #expect(key.starts(with: "{com.example.match".utf8) && key.last == UInt8(ascii: "}"))
         #expect(key[18] == Array(sign.utf8)[0] && key.count == 20 + count)
         #expect(ActivityKey.activity(ofKey: key, app: app) == Array(activity.utf8))

@@ -23,7 +23,7 @@ import Testing
             digest: timestamp,
             pace: .spaced(0),
             request: PushRequest(
-                isHigh: alert,
+                requestsHighPriority: alert,
                 mayUseReserve: alert,
                 carriesAlert: alert,
                 carriedAlert: carried.map { .at($0) }
@@ -36,7 +36,7 @@ import Testing
         .hold(attributesType: nil, version: .at(timestamp), command: bytes, carriesAlert: alert)
     }
 
-    private func settled(_ timestamp: UInt64, _ outcome: Settlement = .accepted, alert: UInt64? = nil) -> Operation {
+    private func settlement(_ timestamp: UInt64, _ outcome: Settlement = .accepted, alert: UInt64? = nil) -> Operation {
         Operation.settlement(
             version: .at(timestamp),
             outcome: outcome,
@@ -53,7 +53,7 @@ import Testing
         return comparison
     }
 
-    private let held: [UInt8] = [1, 0, 1]
+    private let heldCommand: [UInt8] = [1, 0, 1]
 
     @Test(arguments: [Event.update, .end])
     func `A newer command without an alert gets the held one, and nothing changes`(event: Event) throws {
@@ -61,7 +61,7 @@ import Testing
         let before = comparison.server.hash(comparison.key.text)
         for _ in 0..<2 {
             let reply = comparison.admit(command(101, event))
-            #expect(reply.verdict == .alertHeld && reply.heldCommand == held)
+            #expect(reply.verdict == .alertHeld && reply.heldCommand == heldCommand)
         }
         #expect(comparison.server.hash(comparison.key.text) == before)
         // Command 100 is itself the held command and carries the alert. So Redis does not return the alert to
@@ -83,14 +83,14 @@ import Testing
         #expect(comparison.verdict(command(101, alert: true)) == .noToken)
         // A worker added the alert to the body of command 101 and died. The next worker reads command 101
         // without the alert, so Redis returns the alert again.
-        #expect(comparison.admit(command(101)).heldCommand == held)
+        #expect(comparison.admit(command(101)).heldCommand == heldCommand)
         #expect(comparison.verdict(command(101, alert: true)) == .noToken)
         #expect(comparison.verdict(.register(attributesType: nil, registration: token, shows: nil)) == .registered)
         #expect(comparison.verdict(command(101, alert: true)) == .send)
-        #expect(comparison.admit(command(101)).heldCommand == held)
-        #expect(comparison.admit(command(102)).heldCommand == held)
+        #expect(comparison.admit(command(101)).heldCommand == heldCommand)
+        #expect(comparison.admit(command(102)).heldCommand == heldCommand)
         #expect(comparison.verdict(command(102, alert: true)) == .send)
-        comparison.settle(settled(102))
+        comparison.settle(settlement(102))
         #expect(comparison.server.hash(comparison.key.text)["h"] == nil)
         #expect(comparison.verdict(command(103)) == .send)
     }
@@ -106,7 +106,7 @@ import Testing
         // Redis returns the alert again.
         #expect(comparison.verdict(command(101, alert: true)) == .send)
         #expect(comparison.verdict(command(101)) == .alertHeld)
-        comparison.settle(settled(101))
+        comparison.settle(settlement(101))
         #expect(comparison.verdict(command(101)) == .duplicate)
     }
 
@@ -118,7 +118,7 @@ import Testing
         #expect(
             comparison.admit(.register(attributesType: nil, registration: token, shows: .at(101))).heldCommand == nil
         )
-        comparison.settle(settled(101))
+        comparison.settle(settlement(101))
     }
 
     @Test func `A start takes nothing from the life before`() throws {
@@ -140,7 +140,7 @@ import Testing
         #expect(comparison.verdict(command(100, alert: true)) == .overtaken)
         #expect(comparison.verdict(command(100)) == past)
         #expect(comparison.server.hash(comparison.key.text) == before)
-        comparison.settle(settled(101, .notShown))
+        comparison.settle(settlement(101, .notShown))
         #expect(comparison.verdict(command(100, alert: true)) == past)
         if event == .end { #expect(comparison.verdict(command(102, alert: true)) == .ended) }
     }
@@ -151,7 +151,7 @@ import Testing
         #expect(comparison.verdict(command(100, alert: true)) == .overtaken)
         #expect(comparison.verdict(hold(101, [1], alert: false)) == .held)
         #expect(comparison.verdict(command(100, alert: true)) == .overtaken)
-        comparison.settle(settled(101, .unknown))
+        comparison.settle(settlement(101, .unknown))
         #expect(comparison.verdict(command(100, alert: true)) == .superseded)
     }
 
@@ -161,7 +161,7 @@ import Testing
     func `An accepted alert is not carried again, nor is an older one`(event: Event) throws {
         let comparison = try ScriptComparison()
         #expect(comparison.verdict(command(101, alert: true, token: token)) == .send)
-        comparison.settle(settled(101, alert: 101))
+        comparison.settle(settlement(101, alert: 101))
         let before = comparison.server.hash(comparison.key.text)
         for older in UInt64(99)...101 {
             #expect(comparison.verdict(command(103, event, alert: true, carried: older)) == .alertAlreadyAccepted)
@@ -173,8 +173,8 @@ import Testing
     @Test func `The newest accepted alert counts, in any order of settlements`() throws {
         let comparison = try ScriptComparison()
         #expect(comparison.verdict(command(104, alert: true, token: token)) == .send)
-        comparison.settle(settled(104, alert: 103))
-        comparison.settle(settled(102, alert: 102))
+        comparison.settle(settlement(104, alert: 103))
+        comparison.settle(settlement(102, alert: 102))
         #expect(comparison.verdict(command(105, alert: true, carried: 103)) == .alertAlreadyAccepted)
         #expect(comparison.verdict(command(105, alert: true, carried: 104)) == .send)
     }
@@ -183,19 +183,19 @@ import Testing
     func `An alert that was not accepted may ride on`(settlement: Settlement) throws {
         let comparison = try ScriptComparison()
         #expect(comparison.verdict(command(101, alert: true, token: token)) == .send)
-        comparison.settle(settled(101, settlement, alert: 101))
+        comparison.settle(self.settlement(101, settlement, alert: 101))
         #expect(comparison.verdict(command(102, alert: true, carried: 101)) == .send)
     }
 
     @Test func `The accepted alert is stored together with all other parts`() throws {
         let comparison = try ScriptComparison()
         #expect(comparison.verdict(command(101, alert: true, token: token)) == .send)
-        comparison.settle(settled(101, alert: 101))
+        comparison.settle(settlement(101, alert: 101))
         comparison.settle(.limit(version: .at(101), pace: .spaced(0)))
         let newer = OwnedToken(token: [7, 7], environment: .production, registeredAtMilliseconds: 9)
         #expect(comparison.verdict(.register(attributesType: nil, registration: newer, shows: nil)) == .registered)
         #expect(comparison.admit(command(102)).registration == newer)
-        comparison.settle(settled(102))
+        comparison.settle(settlement(102))
         let unregistered = Operation.unregister(atMilliseconds: 10)
         #expect(comparison.verdict(unregistered) == .unregistered)
         #expect(comparison.verdict(command(103, alert: true, carried: 101)) == .alertAlreadyAccepted)
@@ -209,7 +209,7 @@ import Testing
     @Test func `A start clears the accepted alert`() throws {
         let comparison = try ScriptComparison()
         #expect(comparison.verdict(command(101, alert: true, token: token)) == .send)
-        comparison.settle(settled(101, alert: 101))
+        comparison.settle(settlement(101, alert: 101))
         #expect(comparison.server.hash(comparison.key.text)["e"] != nil)
         #expect(comparison.verdict(.start(version: .at(105), claim: 1)) == .send)
         #expect(comparison.server.hash(comparison.key.text)["e"] == nil)

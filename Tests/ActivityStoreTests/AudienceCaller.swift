@@ -16,7 +16,7 @@ final class AudienceCaller: AudienceStoreHandler {
     private(set) lazy var store = AudienceStore(loop: loop, configuration: configuration, handler: self)
     private(set) var replies: [UInt64: AudienceReply<[UInt8]>] = [:]
     private(set) var failures: [UInt64: RedisError.Code] = [:]
-    private(set) var lost: [RedisError.Code] = []
+    private(set) var lossCodes: [RedisError.Code] = []
     private var nextTag: UInt64 = 0
     private let server: AnyObject?
 
@@ -114,7 +114,7 @@ final class AudienceCaller: AudienceStoreHandler {
     }
 
     func audienceStoreReady() {}
-    func audienceStoreLost(_ reason: RedisError) { lost.append(reason.code) }
+    func audienceStoreLost(_ reason: RedisError) { lossCodes.append(reason.code) }
 }
 
 extension RedisServer {

@@ -23,14 +23,14 @@ import Testing
             var history = RecordHistory(seed: UInt64(seed), nowMilliseconds: Self.start)
             var model = AudienceStoreModel(nowMilliseconds: Self.start)
             let audience = AudienceDigest(value: UInt64(seed) &* 0x9E37_79B9_7F4A_7C15)
-            var done: [AudienceCaller.Operation] = []
+            var performedOperations: [AudienceCaller.Operation] = []
             for _ in 0..<80 {
                 if let (channel, environment) = history.nextChannel() {
                     try server.set(channel, in: environment, of: audience)
                     model.set(channel, in: environment, of: audience, app: AudienceScene.app)
                 }
                 let operation = history.next()
-                done.append(operation)
+                performedOperations.append(operation)
                 server.tell(milliseconds: history.nowMilliseconds)
                 model.nowMilliseconds = history.nowMilliseconds
                 let reply = try caller.perform(operation, audience: audience)
@@ -39,15 +39,15 @@ import Testing
                 )
                 try #require(
                     reply == expected,
-                    "seed \(seed)\n\(done.suffix(20).map { "\($0)" }.joined(separator: "\n"))"
+                    "seed \(seed)\n\(performedOperations.suffix(20).map { "\($0)" }.joined(separator: "\n"))"
                 )
                 verdicts.insert(reply.verdict)
                 if reply.grant != nil, reply.channels.count > 0 { grantsWithChannels += 1 }
             }
         }
         #expect(grantsWithChannels > 20)
-        let ofSegments: Set<AudienceVerdict> = [.pages, .page, .joined]
-        #expect(verdicts == Set(AudienceVerdict.allCases).subtracting(ofSegments))
+        let segmentVerdicts: Set<AudienceVerdict> = [.pages, .page, .joined]
+        #expect(verdicts == Set(AudienceVerdict.allCases).subtracting(segmentVerdicts))
     }
 
     /// The version has one range and one broadcast. The reply to the later one of their two results has the

@@ -148,7 +148,7 @@ import Testing
             for tag in tags { #expect(caller.failures[tag] == .foreignValue, "\(value)") }
             #expect(server.command(bytes: [Array("GET".utf8), AudienceScene.directory]) == [value])
         }
-        #expect(caller.lost.isEmpty)
+        #expect(caller.lossCodes.isEmpty)
         server.command("FLUSHALL")
         #expect(try caller.perform(.append(entry)).verdict == .joined)
     }

@@ -15,7 +15,7 @@ import Testing
             version: .at(timestamp),
             digest: timestamp,
             pace: pace,
-            request: PushRequest(isHigh: false, mayUseReserve: false, carriesAlert: alert),
+            request: PushRequest(requestsHighPriority: false, mayUseReserve: false, carriesAlert: alert),
             registration: nil
         )
     }
@@ -29,7 +29,7 @@ import Testing
     }
 
     /// Returns a server and a caller that is connected. The server counts commands from zero.
-    private func connected(_ callsPerCommandMax: Int = 64) throws -> (RedisServer, StoreCaller) {
+    private func connectedCaller(_ callsPerCommandMax: Int = 64) throws -> (RedisServer, StoreCaller) {
         let server = try RedisServer()
         var configuration = try RedisConfiguration(url: RedisURL(server.unixURL))
         configuration.callsPerCommandMax = callsPerCommandMax
@@ -43,7 +43,7 @@ import Testing
 
     @Test(arguments: [(1, 1), (2, 1), (63, 1), (64, 1), (65, 2), (128, 2), (129, 3)])
     func `One command carries as many calls as fit`(calls: Int, commands: Int) throws {
-        let (server, caller) = try connected()
+        let (server, caller) = try connectedCaller()
         var model = StoreModel(nowMilliseconds: caller.loop.wallMilliseconds)
         var expected: [StoreCaller.Event] = []
         for tag in 0..<UInt64(calls) {
@@ -55,7 +55,7 @@ import Testing
         #expect(caller.turn { caller.store.outstandingCount == 0 })
         #expect(caller.events == expected)
         #expect(server.calls("evalsha") == commands)
-        #expect(caller.answered.count == commands && caller.answered.reduce(0, +) == calls)
+        #expect(caller.answeredCallCounts.count == commands && caller.answeredCallCounts.reduce(0, +) == calls)
         #expect((1..<60_000_000).contains(caller.roundTripMicrosecondsMax))
         // Each Redis command reads the clock once for all its calls.
         #expect(server.calls("time") == commands)
@@ -63,7 +63,7 @@ import Testing
     }
 
     @Test func `In a cluster each call is a separate command`() throws {
-        let (server, caller) = try connected(1)
+        let (server, caller) = try connectedCaller(1)
         for tag in 0..<10 as Range<UInt64> {
             #expect(caller.store.issue(update(5), key: .activity("\(tag)"), tag: tag) == .issued)
         }
@@ -74,7 +74,7 @@ import Testing
     }
 
     @Test func `Other calls in between keep their order`() throws {
-        let (server, caller) = try connected()
+        let (server, caller) = try connectedCaller()
         let key = TestKey.activity("one")
         let register = Operation.register(attributesType: nil, registration: token(1), shows: nil)
         var sent = OwnedReply(.send)
@@ -109,7 +109,7 @@ import Testing
     }
 
     @Test func `Each call has its own pace, and too many paces need two commands`() throws {
-        let (server, caller) = try connected()
+        let (server, caller) = try connectedCaller()
         // In the first round each update is permitted. In the second round each update waits for its
         // activity's spacing.
         for round in 1...2 as ClosedRange<UInt64> {
@@ -119,7 +119,7 @@ import Testing
                     version: .at(round),
                     digest: round,
                     pace: .spaced(Int64(index + 1) * 100_000),
-                    request: PushRequest(isHigh: false, mayUseReserve: false, carriesAlert: false),
+                    request: PushRequest(requestsHighPriority: false, mayUseReserve: false, carriesAlert: false),
                     registration: token(1)
                 )
                 #expect(caller.store.issue(call, key: .activity("\(index)"), tag: UInt64(index)) == .issued)
@@ -140,7 +140,7 @@ import Testing
     }
 
     @Test func `Each call has its own bucket, independent of the call before it`() throws {
-        let (server, caller) = try connected()
+        let (server, caller) = try connectedCaller()
         // The app allows frequent updates for the activities `many` and `none`, but not for `few`. The
         // activity `none` has no token.
         let keys = ["few", "many", "none"].map { TestKey.activity($0) }
@@ -166,7 +166,7 @@ import Testing
                 version: .at(2 + UInt64(tag)),
                 digest: 2 + UInt64(tag),
                 pace: .spaced(0),
-                request: PushRequest(isHigh: true, mayUseReserve: true, carriesAlert: false),
+                request: PushRequest(requestsHighPriority: true, mayUseReserve: true, carriesAlert: false),
                 registration: nil
             )
             #expect(caller.store.issue(update, key: keys[index], tag: UInt64(tag)) == .issued)
@@ -181,7 +181,7 @@ import Testing
     }
 
     @Test func `A fault in one value is an error of that call only`() throws {
-        let (server, caller) = try connected()
+        let (server, caller) = try connectedCaller()
         server.command("SET", TestKey.activity("0").text, "")
         server.command("HSET", TestKey.activity("3").text, "not", "an activity")
         server.command("SET", TestKey.activity("5").text, String(repeating: "9", count: 49))
@@ -195,7 +195,7 @@ import Testing
                 [0, 3, 5, 6].contains(tag) ? .failed(tag, .admit, .foreignValue) : .admitted(tag, OwnedReply(.noToken))
             }
         #expect(caller.events == expected)
-        #expect(caller.reasons.dropFirst().first?.contains("WRONGTYPE") == true)
+        #expect(caller.lossReasons.dropFirst().first?.contains("WRONGTYPE") == true)
         #expect(server.calls("evalsha") == 1)
         for index in 0..<8 where ![0, 3, 5, 6].contains(index) {
             #expect(server.hash(TestKey.activity("\(index)").text)["r"]?.count == StoredRecord.tokenOffset)
@@ -205,7 +205,7 @@ import Testing
     }
 
     @Test func `A lost connection fails the collected calls and the sent ones, in order`() throws {
-        let (server, caller) = try connected()
+        let (server, caller) = try connectedCaller()
         for tag in 0..<100 as Range<UInt64> {
             #expect(caller.store.issue(update(5), key: .activity("\(tag)"), tag: tag) == .issued)
         }
@@ -224,7 +224,7 @@ import Testing
     }
 
     @Test func `Out of memory, all of a command's calls fail and nothing is written`() throws {
-        let (server, caller) = try connected()
+        let (server, caller) = try connectedCaller()
         server.command("CONFIG", "SET", "maxmemory", "1")
         for tag in 0..<20 as Range<UInt64> {
             #expect(caller.store.issue(update(5), key: .activity("\(tag)"), tag: tag) == .issued)
@@ -237,7 +237,7 @@ import Testing
     }
 
     @Test func `Held commands that do not fit into one reply are asked for again`() throws {
-        let (server, caller) = try connected()
+        let (server, caller) = try connectedCaller()
         let longest = StoreLimits.heldCommandBytesMax
         let lengths = [longest, 10, 60_000, 70_000, 60_000]
         for (index, length) in lengths.enumerated() {

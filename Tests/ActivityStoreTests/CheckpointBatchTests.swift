@@ -8,12 +8,12 @@ import Testing
 
 /// Many checkpoints are sent as one Redis command, on a real server. (R29)
 @Suite(.serialized, .ownThread) struct CheckpointBatchTests {
-    private static let other = AudienceDigest(value: 2)
+    private static let otherAudience = AudienceDigest(value: 2)
 
     private func range(_ index: Int) throws -> SegmentRange { try #require(SegmentRange(index: index, count: 256)) }
 
     /// Returns a server on which each range is claimed. The server counts commands from zero.
-    private func claimed(_ ranges: Int) throws -> (RedisServer, AudienceCaller) {
+    private func callerWithClaims(_ ranges: Int) throws -> (RedisServer, AudienceCaller) {
         let server = try RedisServer()
         let caller = try AudienceCaller(server)
         for index in 0..<ranges {
@@ -26,7 +26,7 @@ import Testing
 
     @Test(arguments: [(1, 1), (2, 1), (64, 1), (65, 2), (200, 4)])
     func `One command carries as many checkpoints as fit`(checkpoints: Int, commands: Int) throws {
-        let (server, caller) = try claimed(checkpoints)
+        let (server, caller) = try callerWithClaims(checkpoints)
         let tags = try (0..<checkpoints)
             .map { try caller.issue(.checkpoint(range($0), claim: UInt64($0), text: [UInt8($0)])) }
         try caller.turnUntilQuiet()
@@ -38,7 +38,7 @@ import Testing
     }
 
     @Test func `Each checkpoint is separately recorded, another worker's, or lost`() throws {
-        let (_, caller) = try claimed(3)
+        let (_, caller) = try callerWithClaims(3)
         let own = try caller.issue(.checkpoint(range(0), claim: 0, text: [1]))
         let foreign = try caller.issue(.checkpoint(range(1), claim: 9, text: [2]))
         let unclaimed = try caller.issue(.checkpoint(range(4), claim: 9, text: [3]))
@@ -49,18 +49,18 @@ import Testing
     }
 
     @Test func `Another audience, more bytes and another call begin a command`() throws {
-        let (server, caller) = try claimed(8)
+        let (server, caller) = try callerWithClaims(8)
         let long = [UInt8](repeating: 7, count: AudienceLimits.progressBytes)
-        #expect(try caller.perform(.claim(range(0), claim: 0), audience: Self.other).verdict == .progress)
+        #expect(try caller.perform(.claim(range(0), claim: 0), audience: Self.otherAudience).verdict == .progress)
         for index in 0..<8 { _ = try caller.issue(.checkpoint(range(index), claim: UInt64(index), text: long)) }
-        _ = try caller.issue(.checkpoint(range(0), claim: 0, text: [1]), audience: Self.other)
+        _ = try caller.issue(.checkpoint(range(0), claim: 0, text: [1]), audience: Self.otherAudience)
         let append = try caller.issue(.append(AudienceScene.entries(0..<1, at: 1)[0]))
         _ = try caller.issue(.checkpoint(range(0), claim: 0, text: [1]))
         try caller.turnUntilQuiet()
         #expect(caller.failures.isEmpty && caller.replies[append]?.verdict == .joined)
         #expect(try caller.perform(.claim(range(7), claim: 1)).bytes == long)
         #expect(try caller.perform(.claim(range(0), claim: 1)).bytes == [1])
-        #expect(try caller.perform(.claim(range(0), claim: 1), audience: Self.other).bytes == [1])
+        #expect(try caller.perform(.claim(range(0), claim: 1), audience: Self.otherAudience).bytes == [1])
         // Three long checkpoints fit into one Redis command, so eight need three commands. The other
         // audience's checkpoint needs one. The entry needs three: its page is missing, so the lane makes the
         // page and sends the entry again. The last checkpoint needs one. The test also makes four claims.

@@ -23,7 +23,7 @@ import Testing
     }
 
     /// Whether a call gets its reply.
-    private func works(_ caller: StoreCaller, tag: UInt64 = 1_000_000) -> Bool {
+    private func answersCall(_ caller: StoreCaller, tag: UInt64 = 1_000_000) -> Bool {
         caller.store.issue(update(1), key: .activity("probe"), tag: tag) == .issued
             && caller.turn {
                 caller.events.contains { if case .replied(tag, _) = $0 { true } else { false } }
@@ -38,7 +38,7 @@ import Testing
             let caller = try StoreCaller(url)
             #expect(caller.turnUntilReady(), "\(url)")
             #expect(caller.events == [.ready])
-            #expect(works(caller))
+            #expect(answersCall(caller))
             caller.store.close()
         }
     }
@@ -60,7 +60,7 @@ import Testing
             ]
         )
         #expect(try !caller.connection().serverSupportsScriptFlags)
-        #expect(works(caller))
+        #expect(answersCall(caller))
         caller.store.close()
     }
 
@@ -68,7 +68,7 @@ import Testing
         let server = try RedisServer(["--requirepass", "pa:ss"])
         let caller = try StoreCaller("redis://:pa:ss@127.0.0.1:\(server.port)")
         #expect(caller.turnUntilReady())
-        #expect(works(caller))
+        #expect(answersCall(caller))
         caller.store.close()
     }
 
@@ -80,7 +80,7 @@ import Testing
         let caller = try StoreCaller("redis://\(credentials)127.0.0.1:\(server.port)")
         let code: RedisError.Code = credentials.isEmpty ? .noAuthentication : .wrongPassword
         #expect(caller.turn { caller.events == [.lost(code), .lost(code)] })
-        #expect(caller.reasons.allSatisfy { !$0.contains("hunter2") && !$0.contains("wrong:") })
+        #expect(caller.lossReasons.allSatisfy { !$0.contains("hunter2") && !$0.contains("wrong:") })
         if credentials == ":hunter2@" {
             server.password = "right"
             server.command("CONFIG", "SET", "requirepass", "hunter2")
@@ -104,7 +104,7 @@ import Testing
             RedisConfiguration(url: RedisURL("rediss://localhost:\(server.tlsPort)"), tls: trusting)
         )
         #expect(caller.turnUntilReady())
-        #expect(works(caller))
+        #expect(answersCall(caller))
         caller.store.close()
 
         let strict = try TLSContext.client(caFile: nil, applicationProtocols: [])
@@ -122,13 +122,13 @@ import Testing
         let server = try RedisServer()
         let caller = try StoreCaller("\(server.unixURL)?db=3")
         #expect(caller.turnUntilReady())
-        #expect(works(caller))
+        #expect(answersCall(caller))
         #expect(server.command("DBSIZE") == ["0"])
         #expect(server.command("INFO", "keyspace").contains { $0.contains("db3:keys=1") })
         caller.store.close()
         let wrong = try StoreCaller("\(server.unixURL)?db=99")
         #expect(wrong.turn { wrong.events.first == .lost(.unknown) })
-        #expect(wrong.reasons.first == "Redis answered: ERR DB index is out of range")
+        #expect(wrong.lossReasons.first == "Redis answered: ERR DB index is out of range")
         wrong.store.close()
     }
 
@@ -179,12 +179,12 @@ import Testing
                 }
             }
             #expect(caller.turn { caller.store.outstandingCount == 0 })
-            #expect(ends(caller.events) == Array(tags))
+            #expect(endedTags(caller.events) == Array(tags))
             #expect(caller.events.contains { if case .failed(_, _, .stream) = $0 { true } else { false } })
             try server.start()
             #expect(caller.turnUntilReady())
         }
-        #expect(works(caller))
+        #expect(answersCall(caller))
         caller.store.close()
     }
 
@@ -201,17 +201,17 @@ import Testing
             }
         }
         #expect(caller.turn { caller.store.outstandingCount == 0 })
-        #expect(ends(caller.events) == Array(0..<2_000))
+        #expect(endedTags(caller.events) == Array(0..<2_000))
         let forgotten = caller.events.count { if case .failed(_, .admit, .noScript) = $0 { true } else { false } }
         #expect(forgotten == 999)
-        #expect(caller.store.isReady && works(caller))
+        #expect(caller.store.isReady && answersCall(caller))
         // If the server loses the scripts a second time on the same connection, the call fails and the lane
         // connects again.
         server.command("SCRIPT", "FLUSH")
         caller.events = []
         #expect(caller.store.issue(update(1), key: key, tag: 1) == .issued)
         #expect(caller.turn { caller.events == [.failed(1, .admit, .noScript), .lost(.noScript), .ready] })
-        #expect(works(caller))
+        #expect(answersCall(caller))
         caller.store.close()
     }
 
@@ -242,7 +242,7 @@ import Testing
         caller.events = []
         server.command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
         #expect(caller.turn { caller.events == [.lost(.stream), .ready] })
-        #expect(works(caller))
+        #expect(answersCall(caller))
         caller.store.close()
     }
 
@@ -260,7 +260,7 @@ import Testing
         #expect(
             caller.events.prefix(3) == [.lost(.deadline), .failed(1, .admit, .deadline), .failed(2, .admit, .deadline)]
         )
-        #expect(works(caller))
+        #expect(answersCall(caller))
         caller.store.close()
     }
 
@@ -286,7 +286,7 @@ import Testing
         #expect(caller.turn { caller.events == [.failed(2, .admit, .outOfMemory)] })
         #expect(server.hash(key.text) == before)
         server.command("CONFIG", "SET", "maxmemory", "0")
-        #expect(works(caller))
+        #expect(answersCall(caller))
         caller.store.close()
     }
 
@@ -298,19 +298,19 @@ import Testing
         server.command("REPLICAOF", "127.0.0.1", "1")
         #expect(caller.store.issue(update(5), key: key, tag: 1) == .issued)
         #expect(caller.turn { caller.events.count >= 2 })
-        let code = try #require(caller.reasons.first)
+        let code = try #require(caller.lossReasons.first)
         #expect(code == RedisError.Code.readOnly.explanation || code == RedisError.Code.masterDown.explanation)
         #expect(
             caller.events.first == .failed(1, .admit, .readOnly)
                 || caller.events.first == .failed(1, .admit, .masterDown)
         )
         server.command("REPLICAOF", "NO", "ONE")
-        #expect(caller.turn { caller.store.isReady && works(caller) })
+        #expect(caller.turn { caller.store.isReady && answersCall(caller) })
         caller.store.close()
     }
 
     /// Returns the tags of all calls that have ended, in their order.
-    private func ends(_ events: [StoreCaller.Event]) -> [UInt64] {
+    private func endedTags(_ events: [StoreCaller.Event]) -> [UInt64] {
         events.compactMap { event in
             switch event {
             case .replied(let tag, _), .failed(let tag, _, _): tag

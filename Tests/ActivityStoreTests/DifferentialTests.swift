@@ -16,22 +16,22 @@ import Testing
 /// A history is a number of operations on one key. The histories of a round run in one pipeline. Each call
 /// has its own time: the scripts take it from a list instead of the server's clock.
 @Suite(.serialized, .ownThread) struct DifferentialTests {
-    static let historiesOfRound = 1_000
+    static let historiesPerRound = 1_000
     /// The number of histories. A million take some minutes in a release build.
     static let histories =
-        ProcessInfoVariable.integer("CAUSEWAY_DIFFERENTIAL_HISTORIES") ?? 10 * historiesOfRound
+        ProcessInfoVariable.integer("CAUSEWAY_DIFFERENTIAL_HISTORIES") ?? 10 * historiesPerRound
 
     @Test func `Replies and hashes are equal to the model's`() throws {
         let comparison = try DifferentialStage()
-        let rounds = (Self.histories + Self.historiesOfRound - 1) / Self.historiesOfRound
+        let rounds = (Self.histories + Self.historiesPerRound - 1) / Self.historiesPerRound
         for round in 0..<rounds {
             // In every second round all histories share one clock, and each of them uses the two paces that
             // the seed of the round determines. A command holds few different paces, so many calls of these
             // histories fit into one Redis command, as a worker's calls do.
-            let isCommon = round % 2 == 1
-            let seeds = (0..<Self.historiesOfRound).map { UInt64(round * Self.historiesOfRound + $0) }
-            let paceSeed = isCommon ? UInt64(round) : nil
-            try comparison.run(seeds.map { History(seed: $0, paceSeed: paceSeed) }, sharesClock: isCommon)
+            let sharesClockAndPaces = round % 2 == 1
+            let seeds = (0..<Self.historiesPerRound).map { UInt64(round * Self.historiesPerRound + $0) }
+            let paceSeed = sharesClockAndPaces ? UInt64(round) : nil
+            try comparison.run(seeds.map { History(seed: $0, paceSeed: paceSeed) }, sharesClock: sharesClockAndPaces)
         }
         // If a verdict, or a letter for the state of the newest version, never occurs, the histories do not
         // test it.
@@ -39,7 +39,7 @@ import Testing
         #expect(comparison.commands < comparison.calls * 9 / 10)
         let letters = Set("nwabhkilxysf").union("WAHKILXYSF")
         #expect(Set(comparison.letters.keys) == letters, "missing: \(letters.subtracting(comparison.letters.keys))")
-        let histories = rounds * Self.historiesOfRound
+        let histories = rounds * Self.historiesPerRound
         print("\(histories) histories, \(comparison.calls) calls in \(comparison.commands) commands: no difference")
     }
 }
@@ -56,7 +56,7 @@ private final class DifferentialStage {
     let caller: StoreCaller
     private let context: UnsafeMutablePointer<redisContext>
     private var expected: [StoreCaller.Event] = []
-    private var received = 0
+    private var receivedCount = 0
     private var differences: [String] = []
     private(set) var verdicts: [StoreVerdict: Int] = [:]
     private(set) var letters: [Character: Int] = [:]
@@ -74,20 +74,20 @@ private final class DifferentialStage {
         try #require(caller.turnUntilReady())
         context = try #require(redisConnectUnix(server.socketPath))
         try server.loadScriptsWithListedTimes(try caller.connection())
-        caller.onEvent = { [unowned self] event in take(event) }
+        caller.onEvent = { [unowned self] event in compare(event) }
     }
 
     deinit {
         redisFree(context)
     }
 
-    private func take(_ event: StoreCaller.Event) {
+    private func compare(_ event: StoreCaller.Event) {
         if case .replied(_, let reply) = event { verdicts[reply.verdict, default: 0] += 1 }
-        if received >= expected.count || event != expected[received] {
-            let model = received < expected.count ? "\(expected[received])" : "nothing"
+        if receivedCount >= expected.count || event != expected[receivedCount] {
+            let model = receivedCount < expected.count ? "\(expected[receivedCount])" : "nothing"
             if differences.count < 10 { differences.append("\(event), the model: \(model)") }
         }
-        received += 1
+        receivedCount += 1
         caller.events.removeAll(keepingCapacity: true)
     }
 
@@ -95,16 +95,16 @@ private final class DifferentialStage {
         var histories = histories
         var model = StoreModel(nowMilliseconds: 0)
         var operations: [History.Step] = []
-        var living = Array(histories.indices)
-        while !living.isEmpty {
+        var unfinishedHistories = Array(histories.indices)
+        while !unfinishedHistories.isEmpty {
             var pass: [History.Step] = []
-            living.removeAll { index in
+            unfinishedHistories.removeAll { index in
                 guard let operation = histories[index].next(index) else { return true }
                 pass.append(operation)
                 return false
             }
             if sharesClock, let clock = pass.first?.microseconds {
-                for place in pass.indices { pass[place].microseconds = clock }
+                for index in pass.indices { pass[index].microseconds = clock }
             }
             // The operations of one pass have different keys, so the test may change their order. Sorted by
             // kind, many operations fit into one Redis command; unsorted, few do.
@@ -113,16 +113,20 @@ private final class DifferentialStage {
         server.command("FLUSHALL")
         pushTimes(operations)
         expected.removeAll(keepingCapacity: true)
-        received = 0
+        receivedCount = 0
         for (tag, operation) in operations.enumerated() {
             model.nowMilliseconds = operation.microseconds / 1_000
             expected.append(.replied(UInt64(tag), model.perform(operation.call(tag: UInt64(tag)))))
             try #require(
-                caller.issues { store in operation.call(tag: UInt64(tag)).withBorrowedBytes { store.issue($0) } }
+                caller.issueWhenPossible { store in
+                    operation.call(tag: UInt64(tag)).withBorrowedBytes { store.issue($0) }
+                }
             )
             if random.below(60) == 0 { caller.loop.turn(waitMilliseconds: 0) }
         }
-        try #require(caller.turn(limitMilliseconds: 120_000) { received == operations.count || !differences.isEmpty })
+        try #require(
+            caller.turn(limitMilliseconds: 120_000) { receivedCount == operations.count || !differences.isEmpty }
+        )
         try #require(differences.isEmpty, "\(differences)\n\(report(operations))")
         calls += operations.count
         try compare(histories, operations, model)

@@ -8,14 +8,14 @@ import Reactor
 final class FakeRedis: ListenerHandler, StreamHandler {
     /// Returns the answer to a command. Gets the command's first word; returns nil for no answer.
     var answer: (String) -> String? = { _ in nil }
-    /// Whether the server keeps its answers, so that ``dribble()`` sends them byte by byte.
-    var dribbles = false
-    private(set) var connections = 0
+    /// Whether the server keeps its answers, so that ``sendNextByte()`` sends them byte by byte.
+    var sendsByteByByte = false
+    private(set) var connectionCount = 0
     private let loop: EventLoop
     private var listener: Listener?
-    private var streams: [(stream: Stream, reader: ReplyReader, waiting: [UInt8])] = []
+    private var streams: [(stream: Stream, reader: ReplyReader, unsentBytes: [UInt8])] = []
 
-    static let ordinary: @Sendable (String) -> String? = { word in
+    static let defaultAnswer: @Sendable (String) -> String? = { word in
         switch word {
         case "CONFIG": "*2\r\n$16\r\nmaxmemory-policy\r\n$10\r\nnoeviction\r\n"
         case "INFO": "$20\r\nredis_version:7.0.1\n\r\n"
@@ -28,7 +28,7 @@ final class FakeRedis: ListenerHandler, StreamHandler {
     init(loop: EventLoop) throws {
         self.loop = loop
         listener = try Listener(loop: loop, address: .loopback(port: 0), handler: self)
-        answer = Self.ordinary
+        answer = Self.defaultAnswer
     }
 
     deinit {
@@ -43,17 +43,17 @@ final class FakeRedis: ListenerHandler, StreamHandler {
     }
 
     /// The number of bytes that are not sent yet.
-    var waitingCount: Int { streams.reduce(0) { $0 + $1.waiting.count } }
+    var unsentByteCount: Int { streams.reduce(0) { $0 + $1.unsentBytes.count } }
 
     /// Sends one waiting byte on each connection.
-    func dribble() {
-        for index in streams.indices where !streams[index].waiting.isEmpty && streams[index].stream.isOpen {
-            [streams[index].waiting.removeFirst()].withUnsafeBytes { streams[index].stream.write($0) }
+    func sendNextByte() {
+        for index in streams.indices where !streams[index].unsentBytes.isEmpty && streams[index].stream.isOpen {
+            [streams[index].unsentBytes.removeFirst()].withUnsafeBytes { streams[index].stream.write($0) }
         }
     }
 
     func listenerAccepted(descriptor: Int32, from: SocketAddress?) {
-        connections += 1
+        connectionCount += 1
         let stream = Stream(accepted: descriptor, loop: loop, handler: self, tls: nil)
         if let reader = ReplyReader() { streams.append((stream, reader, [])) }
     }
@@ -68,8 +68,8 @@ final class FakeRedis: ListenerHandler, StreamHandler {
         _ = reader.feed(bytes)
         while case .reply(let command) = reader.next(), case .array(let count) = command.kind, count > 0 {
             guard let answer = answer(String(decoding: reader.element(0).bytes, as: UTF8.self)) else { continue }
-            if dribbles {
-                streams[index].waiting += answer.utf8
+            if sendsByteByByte {
+                streams[index].unsentBytes += answer.utf8
             } else {
                 Array(answer.utf8).withUnsafeBytes { stream.write($0) }
             }

@@ -34,7 +34,7 @@ struct History {
     /// Whether the activity or device joins and leaves audiences.
     private let isMember: Bool
     /// One command in this many is an end.
-    private let endShare: Int
+    private let commandsPerEnd: Int
     private var operationsLeft: Int
     private var milliseconds: Int64
     /// The maximum time of the history. The server's own clock, which expires keys, does not advance, so no
@@ -50,7 +50,7 @@ struct History {
         isDevice = random.below(6) == 0
         isCrowded = isDevice && random.below(4) == 0
         isMember = random.below(3) == 0
-        endShare = random.pick([2, 2, 8, 20])
+        commandsPerEnd = random.pick([2, 2, 8, 20])
         operationsLeft = 3 + random.below(18)
         milliseconds = 1_760_000_000_000 + Int64(random.below(2_000_000))
         latestMilliseconds = milliseconds + 20 * 3_600_000
@@ -66,12 +66,12 @@ struct History {
     mutating func next(_ index: Int) -> Step? {
         guard operationsLeft > 0 else { return nil }
         operationsLeft -= 1
-        pass()
+        advanceClock()
         return Step(
             index: index,
             key: key(at: index),
             microseconds: milliseconds * 1_000 + Int64(below(4) == 0 ? below(12) : below(1_000)),
-            operation: isDevice ? onDevice() : onActivity()
+            operation: isDevice ? deviceOperation() : activityOperation()
         )
     }
 
@@ -97,7 +97,7 @@ struct History {
 
     /// Lets time pass: usually as long as a rule requires, or one millisecond less or more, to test the
     /// rule's limit. Sometimes sets the clock back.
-    private mutating func pass() {
+    private mutating func advanceClock() {
         guard below(3) != 0 else { return }
         let steps: [Int64] = [0, 1, 1_000, 2_000, 4_000, 60_000, 240_000, 3_600_000, Self.lifeMilliseconds]
         var step = pick(steps) + Int64(below(3)) - 1
@@ -155,16 +155,16 @@ struct History {
 
     // MARK: - Operations
 
-    private mutating func onActivity() -> Operation {
+    private mutating func activityOperation() -> Operation {
         if isMember, below(5) == 0 { return .confirmDepartures(atMilliseconds: time()) }
         switch below(25) {
         case 0..<9: return .admit(command())
         case 9:
-            let former = below(3)
+            let previousClaim = below(3)
             return .admitStart(
                 version: version(),
                 claim: UInt64(below(3)) &* 0x9E37_79B9_7F4A_7C15,
-                previousClaim: former == 0 ? nil : UInt64(former) &* 0x9E37_79B9_7F4A_7C15
+                previousClaim: previousClaim == 0 ? nil : UInt64(previousClaim) &* 0x9E37_79B9_7F4A_7C15
             )
         case 10..<14:
             let version = below(3) == 0 ? version() : lastVersion
@@ -183,7 +183,7 @@ struct History {
         }
     }
 
-    private mutating func onDevice() -> Operation {
+    private mutating func deviceOperation() -> Operation {
         let type = Array((isCrowded ? Self.types[0] : pick(Self.types)).utf8)
         if isMember, below(5) == 0 { return .confirmDepartures(atMilliseconds: time()) }
         switch isCrowded && below(6) != 0 ? 7 : below(16) {
@@ -210,7 +210,7 @@ struct History {
 
     private mutating func command() -> StateAdmission<[UInt8]> {
         StateAdmission(
-            isEnd: below(endShare) == 0,
+            isEnd: below(commandsPerEnd) == 0,
             version: version(),
             digest: digest(),
             pace: pick(paces),

@@ -28,7 +28,7 @@ import Testing
 
     /// Returns a lane that is connected to a fake server. No test takes as long as the default deadline, a
     /// minute.
-    private func connected(deadlineMilliseconds: Int64 = 60_000) throws -> (StoreCaller, FakeRedis) {
+    private func connectedCaller(deadlineMilliseconds: Int64 = 60_000) throws -> (StoreCaller, FakeRedis) {
         let loop = try EventLoop()
         let fake = try FakeRedis(loop: loop)
         var configuration = RedisConfiguration(url: try RedisURL(fake.url))
@@ -53,7 +53,7 @@ import Testing
         "HTTP/1.1 200 OK\r\n\r\n", "*2\r\n*1\r\n:1\r\n:1\r\n",
     ])
     func `A reply that does not fit its call ends the connection`(reply: String) throws {
-        let (caller, fake) = try connected()
+        let (caller, fake) = try connectedCaller()
         #expect(caller.store.issue(update, key: key, tag: 1) == .issued)
         #expect(caller.store.issue(settle, key: phone, tag: 2) == .issued)
         fake.send(reply)
@@ -73,7 +73,7 @@ import Testing
         "$41\r\nalertHeldx000000000100000000000000000000a\r\n",
     ])
     func `A foreign value is an error of that call only`(reply: String) throws {
-        let (caller, fake) = try connected()
+        let (caller, fake) = try connectedCaller()
         #expect(caller.store.issue(update, key: key, tag: 1) == .issued)
         #expect(caller.store.issue(settle, key: phone, tag: 2) == .issued)
         fake.send(reply + ":0\r\n")
@@ -83,7 +83,7 @@ import Testing
     }
 
     @Test func `Replies that are shifted by one are detected`() throws {
-        let (caller, fake) = try connected()
+        let (caller, fake) = try connectedCaller()
         for tag in 1...3 as ClosedRange<UInt64> {
             #expect(caller.store.issue(update, key: key, tag: tag * 2) == .issued)
             #expect(caller.store.issue(settle, key: phone, tag: tag * 2 + 1) == .issued)
@@ -107,7 +107,7 @@ import Testing
         "*3\r\n:0\r\n$9\r\nduplicate\r\n$9\r\nduplicate\r\n",
     ])
     func `A reply that does not fit its batch ends the connection`(reply: String) throws {
-        let (caller, fake) = try connected()
+        let (caller, fake) = try connectedCaller()
         for tag in 1...3 as ClosedRange<UInt64> {
             #expect(caller.store.issue(update, key: key, tag: tag) == .issued)
         }
@@ -121,7 +121,7 @@ import Testing
     }
 
     @Test func `A batch's replies belong to its calls, and an error among them to one call`() throws {
-        let (caller, fake) = try connected()
+        let (caller, fake) = try connectedCaller()
         for tag in 1...3 as ClosedRange<UInt64> {
             #expect(caller.store.issue(update, key: key, tag: tag) == .issued)
         }
@@ -148,7 +148,7 @@ import Testing
         code: RedisError.Code,
         ends: Bool
     ) throws {
-        let (caller, fake) = try connected()
+        let (caller, fake) = try connectedCaller()
         for tag in 1...3 as ClosedRange<UInt64> {
             #expect(caller.store.issue(update, key: key, tag: tag) == .issued)
         }
@@ -161,7 +161,7 @@ import Testing
     }
 
     @Test func `A reply before its call is sent is an unexpected reply`() throws {
-        let (caller, fake) = try connected()
+        let (caller, fake) = try connectedCaller()
         // The reply arrives before the lane sends the call, so it cannot be the reply to this call.
         fake.send("$9\r\nduplicate\r\n")
         caller.loop.turn(waitMilliseconds: 0)
@@ -172,15 +172,15 @@ import Testing
     }
 
     @Test func `An unexpected reply ends the connection`() throws {
-        let (caller, fake) = try connected()
+        let (caller, fake) = try connectedCaller()
         fake.send(":1\r\n")
         #expect(caller.turn { caller.events == [.lost(.protocolViolation)] })
         caller.store.close()
     }
 
     @Test func `Replies of one byte a turn are read`() throws {
-        let (caller, fake) = try connected()
-        fake.dribbles = true
+        let (caller, fake) = try connectedCaller()
+        fake.sendsByteByByte = true
         fake.answer = { $0 == "EVALSHA" ? Self.send() : nil }
         var expected = OwnedReply(.send)
         expected.timestamp = 0x6543_2100
@@ -195,7 +195,7 @@ import Testing
         #expect(caller.store.issue(update, key: key, tag: 1) == .issued)
         #expect(
             caller.turn {
-                fake.dribble()
+                fake.sendNextByte()
                 return caller.events == [.admitted(1, expected)]
             }
         )
@@ -203,7 +203,7 @@ import Testing
     }
 
     @Test func `A command sent as asked is reported by its value and the clock`() throws {
-        let (caller, fake) = try connected()
+        let (caller, fake) = try connectedCaller()
         fake.answer = { $0 == "EVALSHA" ? Self.sendAsAsked() : nil }
         var expected = OwnedReply(.send)
         expected.timestamp = 7
@@ -221,7 +221,7 @@ import Testing
 
     @Test func `No answer in time ends the connection, and it comes back`() throws {
         // The server must complete the next handshake within the deadline, even on a busy machine.
-        let (caller, _) = try connected(deadlineMilliseconds: 2_000)
+        let (caller, _) = try connectedCaller(deadlineMilliseconds: 2_000)
         #expect(caller.store.issue(update, key: key, tag: 1) == .issued)
         #expect(caller.store.issue(settle, key: phone, tag: 2) == .issued)
         #expect(caller.turn { caller.events.count == 4 })
@@ -234,12 +234,12 @@ import Testing
     @Test func `A handshake without an answer is given up`() throws {
         let loop = try EventLoop()
         let fake = try FakeRedis(loop: loop)
-        fake.answer = { $0 == "INFO" ? nil : FakeRedis.ordinary($0) }
+        fake.answer = { $0 == "INFO" ? nil : FakeRedis.defaultAnswer($0) }
         var configuration = RedisConfiguration(url: try RedisURL(fake.url))
         configuration.responseDeadlineMilliseconds = 50
         let caller = try StoreCaller(configuration, loop: loop, server: fake)
         #expect(caller.turn { caller.events == [.lost(.deadline), .lost(.deadline)] })
-        fake.answer = FakeRedis.ordinary
+        fake.answer = FakeRedis.defaultAnswer
         #expect(caller.turnUntilReady())
         caller.store.close()
     }
@@ -247,17 +247,17 @@ import Testing
     @Test func `A server that cannot run the scripts is not used`() throws {
         let loop = try EventLoop()
         let fake = try FakeRedis(loop: loop)
-        fake.answer = { $0 == "INFO" ? "$21\r\nredis_version:4.0.14\n\r\n" : FakeRedis.ordinary($0) }
+        fake.answer = { $0 == "INFO" ? "$21\r\nredis_version:4.0.14\n\r\n" : FakeRedis.defaultAnswer($0) }
         let caller = try StoreCaller(RedisConfiguration(url: RedisURL(fake.url)), loop: loop, server: fake)
         #expect(caller.turn { caller.events == [.lost(.tooOld), .lost(.tooOld)] })
-        #expect(caller.reasons.first == "Redis is older than version 5")
-        fake.answer = FakeRedis.ordinary
+        #expect(caller.lossReasons.first == "Redis is older than version 5")
+        fake.answer = FakeRedis.defaultAnswer
         #expect(caller.turnUntilReady())
         caller.store.close()
     }
 
     @Test func `A pause of the caller itself is not the server's fault`() throws {
-        let (caller, fake) = try connected(deadlineMilliseconds: 2_000)
+        let (caller, fake) = try connectedCaller(deadlineMilliseconds: 2_000)
         fake.answer = { $0 == "EVALSHA" ? "$9\r\nduplicate\r\n" : nil }
         #expect(caller.store.issue(update, key: key, tag: 1) == .issued)
         // The call is sent and its answer arrives. Then the lane pauses for longer than the deadline, before
@@ -276,7 +276,7 @@ import Testing
         ("-NOAUTH first", .noAuthentication),
     ])
     func `An error that every call would get ends the connection`(reply: String, code: RedisError.Code) throws {
-        let (caller, fake) = try connected()
+        let (caller, fake) = try connectedCaller()
         #expect(caller.store.issue(update, key: key, tag: 1) == .issued)
         #expect(caller.store.issue(settle, key: phone, tag: 2) == .issued)
         fake.send("\(reply)\r\n")
@@ -290,7 +290,7 @@ import Testing
         ("-ERR fault", .unknown),
     ])
     func `An error of one call fails only that call`(reply: String, code: RedisError.Code) throws {
-        let (caller, fake) = try connected()
+        let (caller, fake) = try connectedCaller()
         #expect(caller.store.issue(update, key: key, tag: 1) == .issued)
         #expect(caller.store.issue(settle, key: phone, tag: 2) == .issued)
         fake.send("\(reply)\r\n:1\r\n")
@@ -300,8 +300,8 @@ import Testing
     }
 
     @Test func `A server that always forgets the scripts is not asked forever`() throws {
-        let (caller, fake) = try connected()
-        fake.answer = { $0 == "EVALSHA" ? "-NOSCRIPT none\r\n" : FakeRedis.ordinary($0) }
+        let (caller, fake) = try connectedCaller()
+        fake.answer = { $0 == "EVALSHA" ? "-NOSCRIPT none\r\n" : FakeRedis.defaultAnswer($0) }
         #expect(caller.store.issue(update, key: key, tag: 1) == .issued)
         #expect(caller.turn { caller.events == [.failed(1, .admit, .noScript)] })
         #expect(caller.store.isReady)
@@ -312,7 +312,7 @@ import Testing
     }
 
     @Test func `Closing fails all outstanding calls, and no more events follow`() throws {
-        let (caller, fake) = try connected()
+        let (caller, fake) = try connectedCaller()
         #expect(caller.store.issue(update, key: key, tag: 1) == .issued)
         #expect(caller.store.issue(settle, key: phone, tag: 2) == .issued)
         caller.store.close()
@@ -324,7 +324,7 @@ import Testing
     }
 
     @Test func `A handler that closes from inside a reply gets no more events`() throws {
-        let (caller, fake) = try connected()
+        let (caller, fake) = try connectedCaller()
         for tag in 1...3 as ClosedRange<UInt64> {
             #expect(caller.store.issue(update, key: key, tag: tag) == .issued)
         }

@@ -24,7 +24,7 @@ import Testing
             version: .at(timestamp, 7),
             digest: timestamp,
             pace: pace,
-            request: PushRequest(isHigh: true, mayUseReserve: alert, carriesAlert: alert),
+            request: PushRequest(requestsHighPriority: true, mayUseReserve: alert, carriesAlert: alert),
             registration: nil
         )
     }
@@ -72,13 +72,13 @@ import Testing
         #expect(shown.waitUntilMilliseconds(pace, nowMilliseconds: Self.now + 2_000) == nil)
         #expect(shown.spacingDoublings(pace, nowMilliseconds: Self.now + 60_000) == 0)
 
-        comparison.pass(3_000)
+        comparison.advanceClock(3_000)
         #expect(comparison.verdict(command(99, .end)) == .send)
         comparison.settle(Operation.settlement(version: .at(99, 7), outcome: .notShown, digest: 0))
         #expect(try activity().newest == .init(version: .at(99, 7), isEnd: true, state: .notShown))
         #expect(comparison.verdict(.unregister(atMilliseconds: 9)) == .unregistered)
         #expect(try activity().token == nil && activity().registeredAtMilliseconds == 9)
-        comparison.pass(1_000)
+        comparison.advanceClock(1_000)
         #expect(comparison.verdict(.start(version: .at(200), claim: 1)) == .send)
         #expect(try activity().newest?.state == .startSending)
     }

@@ -36,7 +36,7 @@ import Testing
             version: .at(timestamp),
             digest: digest,
             pace: .spaced(0),
-            request: PushRequest(isHigh: false, mayUseReserve: false, carriesAlert: alert),
+            request: PushRequest(requestsHighPriority: false, mayUseReserve: false, carriesAlert: alert),
             registration: nil
         )
     }

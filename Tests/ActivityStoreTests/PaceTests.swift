@@ -41,7 +41,7 @@ import Testing
             version: .at(timestamp),
             digest: timestamp,
             pace: pace(spacing: spacing),
-            request: PushRequest(isHigh: high, mayUseReserve: reserve, carriesAlert: false),
+            request: PushRequest(requestsHighPriority: high, mayUseReserve: reserve, carriesAlert: false),
             registration: token
         )
     }
@@ -54,7 +54,7 @@ import Testing
         return .register(attributesType: nil, registration: token, frequentUpdates: frequentUpdates, shows: nil)
     }
 
-    private func limited(_ timestamp: UInt64, spacing: Int64) -> Operation {
+    private func limit(_ timestamp: UInt64, spacing: Int64) -> Operation {
         Operation.limit(version: .at(timestamp), pace: pace(spacing: spacing))
     }
 
@@ -63,22 +63,22 @@ import Testing
     @Test func `Two pushes are a spacing apart, to the millisecond`() throws {
         let comparison = try comparison()
         #expect(comparison.verdict(command(100, spacing: 1_000, token: token)) == .send)
-        comparison.pass(1)
+        comparison.advanceClock(1)
         #expect(comparison.admit(command(101, spacing: 1_000)).waitMilliseconds == 999)
-        comparison.pass(998)
+        comparison.advanceClock(998)
         #expect(comparison.admit(command(101, spacing: 1_000)).waitMilliseconds == 1)
-        comparison.pass(1)
+        comparison.advanceClock(1)
         #expect(comparison.verdict(command(101, spacing: 1_000)) == .send)
     }
 
     @Test func `A clock that was set back does not delay pushes`() throws {
         let comparison = try comparison()
         #expect(comparison.verdict(command(100, spacing: 1_000, token: token)) == .send)
-        comparison.settle(limited(100, spacing: 1_000))
-        comparison.pass(-60_000)
+        comparison.settle(limit(100, spacing: 1_000))
+        comparison.advanceClock(-60_000)
         #expect(comparison.verdict(command(101, spacing: 1_000)) == .send)
         #expect(comparison.admit(command(102, spacing: 1_000)).waitMilliseconds == 1_000)
-        comparison.settle(limited(101, spacing: 1_000))
+        comparison.settle(limit(101, spacing: 1_000))
         #expect(comparison.admit(command(102, spacing: 1_000)).waitMilliseconds == 2_000)
     }
 
@@ -86,24 +86,24 @@ import Testing
         let comparison = try comparison()
         #expect(comparison.verdict(command(100, spacing: 1_000, token: token)) == .send)
         for (number, spacing) in [2_000, 4_000, 5_000, 5_000].enumerated() {
-            comparison.settle(limited(100 + UInt64(number), spacing: 1_000))
+            comparison.settle(limit(100 + UInt64(number), spacing: 1_000))
             // The same 429 is reported twice, because the reply to the first report was lost.
-            comparison.pass(1)
-            comparison.settle(limited(100 + UInt64(number), spacing: 1_000))
+            comparison.advanceClock(1)
+            comparison.settle(limit(100 + UInt64(number), spacing: 1_000))
             let next = command(101 + UInt64(number), spacing: 1_000)
             #expect(comparison.admit(next).waitMilliseconds == Int64(spacing) - 1)
-            comparison.pass(Int64(spacing) - 1)
+            comparison.advanceClock(Int64(spacing) - 1)
             #expect(comparison.verdict(next) == .send)
         }
         // The first three 429 doubled the spacing up to its limit. The fourth one only makes the spacing last
         // for another minute.
-        comparison.pass(60_000 - 5_000)
+        comparison.advanceClock(60_000 - 5_000)
         #expect(comparison.verdict(command(110, spacing: 1_000)) == .send)
         #expect(comparison.admit(command(111, spacing: 1_000)).waitMilliseconds == 4_000)
-        comparison.pass(60_000)
+        comparison.advanceClock(60_000)
         #expect(comparison.verdict(command(111, spacing: 1_000)) == .send)
         #expect(comparison.admit(command(112, spacing: 1_000)).waitMilliseconds == 2_000)
-        comparison.pass(60_000)
+        comparison.advanceClock(60_000)
         #expect(comparison.verdict(command(112, spacing: 1_000)) == .send)
         #expect(comparison.admit(command(113, spacing: 1_000)).waitMilliseconds == 1_000)
     }
@@ -112,14 +112,14 @@ import Testing
         let comparison = try comparison()
         #expect(comparison.verdict(command(100, high: true, token: token)) == .send)
         let before = comparison.server.hash(comparison.key.text)
-        comparison.settle(limited(100, spacing: 0))
+        comparison.settle(limit(100, spacing: 0))
         var after = comparison.server.hash(comparison.key.text)
         #expect(after.removeValue(forKey: "l") != nil && before["l"] == nil)
         // The record has a flag for the 429, which is removed before the comparison.
         after["r"]?[StoredRecord.kindOffset] &-= StoredRecord.Flag.limited
         #expect(after == before)
         // A 429 of an unknown activity stores nothing.
-        comparison.settle(limited(100, spacing: 0), .activity("other"))
+        comparison.settle(limit(100, spacing: 0), .activity("other"))
         #expect(comparison.server.hash(TestKey.activity("other").text).isEmpty)
     }
 
@@ -154,11 +154,11 @@ import Testing
         for timestamp in 100...102 as ClosedRange<UInt64> {
             #expect(comparison.admit(command(timestamp, high: true, reserve: true, token: token)).priority == 10)
         }
-        comparison.pass(9_999)
+        comparison.advanceClock(9_999)
         #expect(comparison.admit(command(103, high: true, reserve: true)).isDemoted)
-        comparison.pass(1)
+        comparison.advanceClock(1)
         #expect(comparison.admit(command(104, high: true, reserve: true)).priority == 10)
-        comparison.pass(Self.hour)
+        comparison.advanceClock(Self.hour)
         #expect(comparison.admit(command(105, high: true)).budgetLeft == 2)
     }
 
@@ -203,7 +203,7 @@ import Testing
         // A command whose priority was lowered for lack of budget draws from the budget when it is admitted
         // again and the budget suffices.
         #expect(comparison.admit(command(102, high: true)).isDemoted)
-        comparison.pass(10_000)
+        comparison.advanceClock(10_000)
         #expect(comparison.admit(command(102, high: true)).priority == 10)
     }
 
@@ -211,11 +211,11 @@ import Testing
         let comparison = try comparison()
         #expect(comparison.verdict(register(frequentUpdates: true)) == .registered)
         #expect(comparison.admit(command(100, .end, high: true)).budgetLeft == 4)
-        comparison.settle(limited(100, spacing: 1_000))
+        comparison.settle(limit(100, spacing: 1_000))
         comparison.settle(Operation.settlement(version: .at(100), outcome: .accepted, digest: 100))
-        comparison.pass(1_000)
+        comparison.advanceClock(1_000)
         #expect(comparison.verdict(.start(version: .at(101), claim: 1)) == .send)
-        comparison.pass(1_000)
+        comparison.advanceClock(1_000)
         // In the new life no registration has said that the app allows frequent updates, so the activity has
         // the usual budget.
         let newer = OwnedToken(token: [4], environment: .sandbox, registeredAtMilliseconds: 9)
@@ -238,9 +238,9 @@ import Testing
             #expect(comparison.verdict(register(frequentUpdates: false)) == .registered)
         }
         // Redis counts whole seconds: the second in which the eight hours end still belongs to the life.
-        comparison.pass(8 * Self.hour)
+        comparison.advanceClock(8 * Self.hour)
         #expect(comparison.verdict(command(101, token: token)) == .send)
-        comparison.pass(1_000)
+        comparison.advanceClock(1_000)
         #expect(comparison.verdict(command(102)) == .tooOld)
         #expect(comparison.verdict(command(101)) == .tooOld)
         #expect(comparison.verdict(command(100)) == .superseded)
@@ -272,12 +272,12 @@ import Testing
             #expect(reply.registration == token)
             draws.append(reply.draw)
         }
-        comparison.pass(100)
+        comparison.advanceClock(100)
         #expect(address("Game").waitMilliseconds == 9_900)
         comparison.refundStart(budget, draw: draws[1])
         #expect(address("Game").verdict == .tokenFound)
         #expect(address("Race").waitMilliseconds == 9_900)
-        comparison.pass(9_900)
+        comparison.advanceClock(9_900)
         #expect(address("Race").verdict == .tokenFound)
         #expect(address("Race").verdict == .wait)
         // The token that a start brings is stored even if the start must wait.
@@ -285,7 +285,7 @@ import Testing
         #expect(
             comparison.verdict(.lookUpToken(attributesType: "Race", startBudget: budget, registration: newer)) == .wait
         )
-        comparison.pass(10_000)
+        comparison.advanceClock(10_000)
         #expect(address("Race").registration == newer)
     }
 
@@ -334,7 +334,7 @@ import Testing
         for draw in all { comparison.refundStart(budget, draw: draw) }
         let first = address().draw
         let second = address().draw
-        comparison.pass(9_000)
+        comparison.advanceClock(9_000)
         comparison.refundStart(budget, draw: first)
         // The budget had regained nine tenths of the first push when the first draw was refunded. The refund
         // gives back the last tenth, so the second push comes back one second earlier.
@@ -342,9 +342,9 @@ import Testing
             comparison.model.devices[comparison.key.text]?.fullAtMilliseconds == comparison.model.nowMilliseconds
                 + 10_000
         )
-        comparison.pass(9_000)
+        comparison.advanceClock(9_000)
         let third = address().draw
-        comparison.pass(1_500)
+        comparison.advanceClock(1_500)
         // The second push came back half a second ago, so the refund of its draw changes nothing.
         comparison.refundStart(budget, draw: second)
         #expect(

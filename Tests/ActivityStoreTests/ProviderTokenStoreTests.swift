@@ -10,13 +10,13 @@ import Testing
 @Suite(.serialized, .ownThread) struct ProviderTokenStoreTests {
     private let name = "TEAM123456/KEY1234567"
 
-    private func share(_ server: RedisServer) throws -> ProviderTokenStore {
+    private func tokenStore(_ server: RedisServer) throws -> ProviderTokenStore {
         try ProviderTokenStore(configuration: RedisConfiguration(url: RedisURL(server.unixURL)))
     }
 
     @Test func `A value that one worker writes is read by another`() throws {
         let server = try RedisServer()
-        let (one, other) = (try share(server), try share(server))
+        let (one, other) = (try tokenStore(server), try tokenStore(server))
         #expect(try other.read(name) == nil)
         // The values are encrypted, so they may hold any bytes.
         let text: [UInt8] = [0, 255, 13, 10, 0x24]
@@ -29,32 +29,32 @@ import Testing
 
     @Test func `An expired value is deleted`() throws {
         let server = try RedisServer()
-        let share = try share(server)
-        try share.write(name, text: [1], milliseconds: 1)
-        try eventually("a value that has expired", every: .milliseconds(1)) { try share.read(name) == nil }
+        let store = try tokenStore(server)
+        try store.write(name, text: [1], milliseconds: 1)
+        try eventually("a value that has expired", every: .milliseconds(1)) { try store.read(name) == nil }
     }
 
     @Test func `Only one of many workers gets the lease`() throws {
         let server = try RedisServer()
-        let holders = try (0..<8).map { _ in try share(server) }
-        let taken = try holders.map { try $0.acquireLease(name, milliseconds: 60_000) }
-        #expect(taken == [true] + Array(repeating: false, count: 7))
-        #expect(try holders[1].acquireLease("TEAM123456/KEY7654321", milliseconds: 60_000), "of each key its own")
+        let stores = try (0..<8).map { _ in try tokenStore(server) }
+        let acquiredLeases = try stores.map { try $0.acquireLease(name, milliseconds: 60_000) }
+        #expect(acquiredLeases == [true] + Array(repeating: false, count: 7))
+        #expect(try stores[1].acquireLease("TEAM123456/KEY7654321", milliseconds: 60_000), "of each key its own")
     }
 
     @Test func `A server that was away is found again`() throws {
         let server = try RedisServer()
-        let share = try share(server)
-        try share.write(name, text: [1], milliseconds: 100_000)
+        let store = try tokenStore(server)
+        try store.write(name, text: [1], milliseconds: 100_000)
         server.kill()
-        #expect(throws: RedisError.self) { try share.read(name) }
+        #expect(throws: RedisError.self) { try store.read(name) }
         try server.start()
-        #expect(try share.read(name) == nil)
+        #expect(try store.read(name) == nil)
     }
 
     @Test func `A write that Redis refuses is an error`() throws {
         let server = try RedisServer()
-        let share = try share(server)
-        #expect(throws: RedisError.self) { try share.write(name, text: [1], milliseconds: 0) }
+        let store = try tokenStore(server)
+        #expect(throws: RedisError.self) { try store.write(name, text: [1], milliseconds: 0) }
     }
 }

@@ -208,7 +208,7 @@ import Testing
     @Test func `A server that refuses WAIT counts as one without replicas`() throws {
         let loop = try EventLoop()
         let fake = try FakeRedis(loop: loop)
-        let caller = try connected(fake, loop)
+        let caller = try connectedCaller(fake, loop)
         fake.answer = { $0 == "EVALSHA" ? "$10\r\nregistered\r\n" : "-NOPERM no\r\n" }
         #expect(caller.store.issue(register, key: key, tag: 1) == .issued)
         #expect(caller.turn { caller.events.count == 2 })
@@ -226,8 +226,8 @@ import Testing
     @Test func `Replies that come byte by byte`() throws {
         let loop = try EventLoop()
         let fake = try FakeRedis(loop: loop)
-        let caller = try connected(fake, loop)
-        fake.dribbles = true
+        let caller = try connectedCaller(fake, loop)
+        fake.sendsByteByByte = true
         for count in ["1", "0"] {
             let registered = String(repeating: "$10\r\nregistered\r\n", count: 3)
             fake.answer = { $0 == "EVALSHA" ? "*3\r\n\(registered)" : $0 == "WAIT" ? ":\(count)\r\n" : nil }
@@ -237,8 +237,8 @@ import Testing
             var seenEarly = false
             #expect(
                 caller.turn {
-                    seenEarly = seenEarly || (!caller.events.isEmpty && fake.waitingCount > 0)
-                    fake.dribble()
+                    seenEarly = seenEarly || (!caller.events.isEmpty && fake.unsentByteCount > 0)
+                    fake.sendNextByte()
                     return caller.store.outstandingCount == 0
                 }
             )
@@ -256,7 +256,7 @@ import Testing
     @Test func `A call that is sent with a registration is withheld with it`() throws {
         let loop = try EventLoop()
         let fake = try FakeRedis(loop: loop)
-        let caller = try connected(fake, loop)
+        let caller = try connectedCaller(fake, loop)
         let confirm = Operation.confirmDepartures(atMilliseconds: 1)
         for count in ["1", "0"] {
             fake.answer = {
@@ -276,7 +276,7 @@ import Testing
         caller.store.close()
     }
 
-    private func connected(_ fake: FakeRedis, _ loop: EventLoop) throws -> StoreCaller {
+    private func connectedCaller(_ fake: FakeRedis, _ loop: EventLoop) throws -> StoreCaller {
         var configuration = RedisConfiguration(url: try RedisURL(fake.url))
         configuration.replicas = 1
         let caller = try StoreCaller(configuration, loop: loop, server: fake)

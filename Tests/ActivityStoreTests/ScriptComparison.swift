@@ -27,7 +27,7 @@ final class ScriptComparison {
     }
 
     /// Advances the time of the scripts and of the model.
-    func pass(_ milliseconds: Int64) { model.nowMilliseconds += milliseconds }
+    func advanceClock(_ milliseconds: Int64) { model.nowMilliseconds += milliseconds }
 
     @discardableResult
     func admit(_ call: Operation, _ key: TestKey? = nil) -> OwnedReply {

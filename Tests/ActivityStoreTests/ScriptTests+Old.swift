@@ -5,13 +5,18 @@ import Testing
 @testable import ActivityStore
 
 extension ScriptTests {
-    private func old(_ event: Event, _ timestamp: Int64, token: OwnedToken? = nil) -> Operation {
+    private func oldCommand(_ event: Event, _ timestamp: Int64, token: OwnedToken? = nil) -> Operation {
         .command(
             event: event,
             version: version(timestamp),
             digest: 2,
             pace: .spaced(0),
-            request: PushRequest(isHigh: false, mayUseReserve: false, carriesAlert: false, isTooOld: true),
+            request: PushRequest(
+                requestsHighPriority: false,
+                mayUseReserve: false,
+                carriesAlert: false,
+                isTooOld: true
+            ),
             registration: token
         )
     }
@@ -19,13 +24,13 @@ extension ScriptTests {
     @Test(arguments: [Event.update, .end])
     func `An old command is not sent to an unknown activity`(event: Event) throws {
         let comparison = try ScriptComparison()
-        #expect(comparison.verdict(old(event, 100)) == .expired)
+        #expect(comparison.verdict(oldCommand(event, 100)) == .expired)
         #expect(comparison.verdict(register("aa")) == .registered)
-        #expect(comparison.verdict(old(event, 101)) == .expired, "a token says nothing of what the phone shows")
-        #expect(comparison.verdict(old(event, 102, token: token("bb", at: 101))) == .expired)
+        #expect(comparison.verdict(oldCommand(event, 101)) == .expired, "a token says nothing of what the phone shows")
+        #expect(comparison.verdict(oldCommand(event, 102, token: token("bb", at: 101))) == .expired)
         let sent = comparison.admit(command(.update, 99))
         #expect(sent.verdict == .send && sent.registration == token("bb", at: 101), "the token that it brought counts")
-        comparison.settle(accepted(99))
-        #expect(comparison.verdict(old(event, 103)) == .send, "and is sent where something is known")
+        comparison.settle(settleAsAccepted(99))
+        #expect(comparison.verdict(oldCommand(event, 103)) == .send, "and is sent where something is known")
     }
 }

@@ -58,7 +58,7 @@ extension ScriptTests {
         #expect(comparison.verdict(again) == .registered)
         #expect(comparison.admit(command(.update, 100, digest: 1)).timestamp == present + 1)
         // Redis knows a token, so it has not lost the timestamps, and it raises none.
-        comparison.pass(2_000)
+        comparison.advanceClock(2_000)
         #expect(comparison.verdict(again) == .registered)
         #expect(comparison.admit(command(.update, present + 1_000, digest: 2)).timestamp == present + 1_000)
     }
@@ -75,10 +75,10 @@ extension ScriptTests {
         #expect(comparison.admit(readAgain(100)).timestamp == present + 1)
         // The reply to the command was lost, so the command is repeated.
         #expect(comparison.admit(readAgain(100)).timestamp == present + 1)
-        comparison.settle(accepted(100))
+        comparison.settle(settleAsAccepted(100))
         #expect(comparison.admit(command(.update, 101, digest: 3)).timestamp == present + 2)
         // Redis knows a token, so it has not lost the timestamps, and it raises none.
-        comparison.pass(2_000)
+        comparison.advanceClock(2_000)
         #expect(comparison.admit(readAgain(present + 1_000, bringing: "bb")).timestamp == present + 1_000)
     }
 
@@ -100,7 +100,12 @@ extension ScriptTests {
             version: version(timestamp),
             digest: 2,
             pace: .spaced(0),
-            request: PushRequest(isHigh: false, mayUseReserve: false, carriesAlert: false, isReadAgain: true),
+            request: PushRequest(
+                requestsHighPriority: false,
+                mayUseReserve: false,
+                carriesAlert: false,
+                isReadAgain: true
+            ),
             registration: token(digits, at: timestamp * 1_000)
         )
     }
@@ -143,7 +148,7 @@ extension ScriptTests {
         let registered = comparison.admit(register("bb", at: 3_000))
         #expect(registered.heldCommand == [1])
         #expect(comparison.admit(command(.end, 100)).registration == token("bb", at: 3_000))
-        comparison.settle(accepted(100))
+        comparison.settle(settleAsAccepted(100))
         #expect(comparison.verdict(command(.end, 100)) == .duplicate)
     }
 
@@ -151,7 +156,7 @@ extension ScriptTests {
     @Test func `A dead token's fingerprint is stored together with a start, a limit and a held command`() throws {
         let comparison = try ScriptComparison()
         #expect(comparison.verdict(start(100)) == .send)
-        comparison.settle(accepted(100))
+        comparison.settle(settleAsAccepted(100))
         #expect(comparison.verdict(register("aa", at: 1_000)) == .registered)
         #expect(comparison.verdict(command(.update, 101, digest: 2)) == .send)
         comparison.settle(.limit(version: version(101), pace: .spaced(0)))

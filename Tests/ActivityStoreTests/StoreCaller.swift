@@ -30,9 +30,9 @@ final class StoreCaller: ActivityStoreHandler {
     var events: [Event] = []
     /// Runs after each event is recorded.
     var onEvent: (Event) -> Void = { _ in }
-    var reasons: [String] = []
+    var lossReasons: [String] = []
     /// The number of calls that each reply answered.
-    var answered: [Int] = []
+    var answeredCallCounts: [Int] = []
     var roundTripMicrosecondsMax: Int64 = 0
     private let server: AnyObject?
 
@@ -61,7 +61,7 @@ final class StoreCaller: ActivityStoreHandler {
 
     /// Issues a call as soon as the connection has room for it. While the server is slow, the connection may
     /// be full.
-    func issues(_ call: (ActivityStore) -> IssueOutcome) -> Bool {
+    func issueWhenPossible(_ call: (ActivityStore) -> IssueOutcome) -> Bool {
         var issue = IssueOutcome.full
         _ = turn {
             issue = call(store)
@@ -79,17 +79,17 @@ final class StoreCaller: ActivityStoreHandler {
 
     func redisReady() { record(.ready) }
     func redisLost(_ reason: RedisError) {
-        reasons.append("\(reason)")
+        lossReasons.append("\(reason)")
         record(.lost(reason.code))
     }
     func redisAnswered(calls: Int, roundTripMicroseconds: Int64) {
-        answered.append(calls)
+        answeredCallCounts.append(calls)
         roundTripMicrosecondsMax = max(roundTripMicrosecondsMax, roundTripMicroseconds)
     }
     func redisReportsReplicas(_ replicas: RedisReplicas) { record(.replicas(replicas)) }
     func redisWarns(_ warning: RedisWarning) { record(.warning(warning)) }
     func storeCallFailed(tag: UInt64, script: StoreScript, error: RedisError) {
-        reasons.append("\(error)")
+        lossReasons.append("\(error)")
         record(.failed(tag, script, error.code))
     }
     func storeReplied(tag: UInt64, _ reply: StoreReply<UnsafeRawBufferPointer>) {
@@ -114,7 +114,7 @@ extension ActivityStore {
 
 /// What a command asks of its push: the priority, the reserve, and the alert.
 struct PushRequest {
-    var isHigh: Bool
+    var requestsHighPriority: Bool
     var mayUseReserve: Bool
     var carriesAlert: Bool
     var carriedAlert: Version?
@@ -140,7 +140,7 @@ extension Operation {
                 version: version,
                 digest: digest,
                 pace: pace,
-                requestsHighPriority: request.isHigh,
+                requestsHighPriority: request.requestsHighPriority,
                 mayUseReserve: request.mayUseReserve,
                 carriesAlert: request.carriesAlert,
                 carriedAlert: request.carriedAlert,
@@ -228,7 +228,7 @@ extension Operation {
             version: version,
             digest: digest,
             pace: .spaced(spacingMilliseconds),
-            request: PushRequest(isHigh: false, mayUseReserve: false, carriesAlert: false),
+            request: PushRequest(requestsHighPriority: false, mayUseReserve: false, carriesAlert: false),
             registration: registration
         )
     }
