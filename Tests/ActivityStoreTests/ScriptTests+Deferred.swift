@@ -16,7 +16,7 @@ extension ScriptTests {
         #expect(comparison.admit(deferred(100, claim: 3, after: 2)).timestamp == 100, "the reply was lost")
         #expect(comparison.verdict(deferred(100, claim: 4, after: 2)) == .unknown)
         #expect(comparison.verdict(start(100, claim: 2)) == .unknown)
-        comparison.settle(settleAsAccepted(100))
+        comparison.settle(acceptedSettlement(100))
         #expect(comparison.verdict(deferred(100, claim: 4, after: 3)) == .duplicate)
         #expect(comparison.verdict(deferred(100, claim: 4, after: 0)) == .duplicate)
         // The activity's end came while the command was deferred.

@@ -30,7 +30,7 @@ extension ScriptTests {
         #expect(comparison.verdict(oldCommand(event, 102, token: token("bb", at: 101))) == .expired)
         let sent = comparison.admit(command(.update, 99))
         #expect(sent.verdict == .send && sent.registration == token("bb", at: 101), "the token that it brought counts")
-        comparison.settle(settleAsAccepted(99))
+        comparison.settle(acceptedSettlement(99))
         #expect(comparison.verdict(oldCommand(event, 103)) == .send, "and is sent where something is known")
     }
 }

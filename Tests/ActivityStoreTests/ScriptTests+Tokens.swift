@@ -75,7 +75,7 @@ extension ScriptTests {
         #expect(comparison.admit(readAgain(100)).timestamp == present + 1)
         // The reply to the command was lost, so the command is repeated.
         #expect(comparison.admit(readAgain(100)).timestamp == present + 1)
-        comparison.settle(settleAsAccepted(100))
+        comparison.settle(acceptedSettlement(100))
         #expect(comparison.admit(command(.update, 101, digest: 3)).timestamp == present + 2)
         // Redis knows a token, so it has not lost the timestamps, and it raises none.
         comparison.advanceClock(2_000)
@@ -148,7 +148,7 @@ extension ScriptTests {
         let registered = comparison.admit(register("bb", at: 3_000))
         #expect(registered.heldCommand == [1])
         #expect(comparison.admit(command(.end, 100)).registration == token("bb", at: 3_000))
-        comparison.settle(settleAsAccepted(100))
+        comparison.settle(acceptedSettlement(100))
         #expect(comparison.verdict(command(.end, 100)) == .duplicate)
     }
 
@@ -156,7 +156,7 @@ extension ScriptTests {
     @Test func `A dead token's fingerprint is stored together with a start, a limit and a held command`() throws {
         let comparison = try ScriptComparison()
         #expect(comparison.verdict(start(100)) == .send)
-        comparison.settle(settleAsAccepted(100))
+        comparison.settle(acceptedSettlement(100))
         #expect(comparison.verdict(register("aa", at: 1_000)) == .registered)
         #expect(comparison.verdict(command(.update, 101, digest: 2)) == .send)
         comparison.settle(.limit(version: version(101), pace: .spaced(0)))

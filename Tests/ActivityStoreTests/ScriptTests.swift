@@ -34,7 +34,7 @@ import Testing
         .start(version: version(timestamp), claim: claim)
     }
 
-    func settleAsUnknown(_ timestamp: Int64) -> Operation {
+    func unknownSettlement(_ timestamp: Int64) -> Operation {
         Operation.settlement(version: version(timestamp), outcome: .unknown, digest: 1)
     }
 
@@ -46,7 +46,7 @@ import Testing
         .register(attributesType: nil, registration: token(text, at: at), shows: shows)
     }
 
-    func settleAsAccepted(_ timestamp: Int64, _ sequence: UInt64 = 0, digest: UInt64 = 1) -> Operation {
+    func acceptedSettlement(_ timestamp: Int64, _ sequence: UInt64 = 0, digest: UInt64 = 1) -> Operation {
         Operation.settlement(version: version(timestamp, sequence), outcome: .accepted, digest: digest)
     }
 
@@ -60,7 +60,7 @@ import Testing
         #expect(comparison.verdict(command(.update, 99, 7)) == .superseded)
         // A worker died, and the next worker reads the command again. The command keeps its timestamp.
         #expect(comparison.admit(command(.update, 100)).timestamp == 100)
-        comparison.settle(settleAsAccepted(100))
+        comparison.settle(acceptedSettlement(100))
         #expect(comparison.verdict(command(.update, 100)) == .duplicate)
         // A higher sequence in the same second gets the next second as its timestamp.
         #expect(comparison.admit(command(.update, 100, 1, digest: 2)).timestamp == 101)
@@ -72,9 +72,9 @@ import Testing
         let comparison = try ScriptComparison()
         #expect(comparison.verdict(command(.update, 100, token: token("aa"))) == .send)
         #expect(comparison.verdict(command(.update, 101)) == .send)
-        comparison.settle(settleAsAccepted(100))
+        comparison.settle(acceptedSettlement(100))
         #expect(comparison.verdict(command(.update, 102)) == .send)
-        comparison.settle(settleAsAccepted(102))
+        comparison.settle(acceptedSettlement(102))
         #expect(comparison.verdict(command(.update, 103)) == .unchanged)
         #expect(comparison.verdict(command(.update, 103)) == .duplicate)
         #expect(comparison.verdict(command(.update, 104, digest: 2)) == .send)
@@ -118,13 +118,13 @@ import Testing
     @Test func `An end is never superseded, and nothing follows it`() throws {
         let comparison = try ScriptComparison()
         #expect(comparison.verdict(command(.update, 100, token: token("aa"))) == .send)
-        comparison.settle(settleAsAccepted(100))
+        comparison.settle(acceptedSettlement(100))
         #expect(comparison.admit(command(.end, 90)).timestamp == 101)
         #expect(comparison.verdict(command(.update, 100)) == .ended)
         #expect(comparison.verdict(command(.update, 200)) == .ended)
         #expect(comparison.verdict(command(.end, 200)) == .ended)
         #expect(comparison.admit(command(.end, 90)).timestamp == 101)
-        comparison.settle(settleAsAccepted(90))
+        comparison.settle(acceptedSettlement(90))
         #expect(comparison.verdict(command(.end, 90)) == .duplicate)
         #expect(comparison.verdict(start(89)) == .superseded)
         #expect(comparison.admit(start(95)).timestamp == 102)
@@ -133,7 +133,7 @@ import Testing
     @Test func `An end of an update's own version is no duplicate of it`() throws {
         let comparison = try ScriptComparison()
         #expect(comparison.verdict(command(.update, 100, token: token("aa"))) == .send)
-        comparison.settle(settleAsAccepted(100))
+        comparison.settle(acceptedSettlement(100))
         #expect(comparison.admit(command(.end, 100)).timestamp == 101)
     }
 
@@ -165,7 +165,7 @@ import Testing
         // the command is settled.
         #expect(comparison.admit(register("aa")).heldCommand != nil)
         #expect(comparison.admit(command(.update, 100)).timestamp == 100)
-        comparison.settle(settleAsAccepted(100))
+        comparison.settle(acceptedSettlement(100))
         #expect(comparison.admit(register("aa")).heldCommand == nil)
         #expect(comparison.verdict(.hold(attributesType: nil, version: version(100), command: [1])) == .duplicate)
     }
@@ -239,14 +239,14 @@ import Testing
         // Only `settle` stores the outcome `unknown`. If the reply with this verdict was lost, the next
         // attempt therefore gets `unknown` again.
         #expect(comparison.verdict(start(100, claim: 2)) == .unknown)
-        comparison.settle(settleAsUnknown(100))
+        comparison.settle(unknownSettlement(100))
         #expect(comparison.verdict(start(100, claim: 3)) == .duplicate)
         #expect(comparison.verdict(start(101)) == .send)
         // The start stays `unknown` when a newer update comes.
         #expect(comparison.verdict(command(.update, 102)) == .noToken)
         #expect(comparison.verdict(start(101, claim: 2)) == .unknown)
         #expect(comparison.verdict(start(103)) == .send)
-        comparison.settle(settleAsAccepted(103))
+        comparison.settle(acceptedSettlement(103))
         #expect(comparison.verdict(start(103, claim: 2)) == .duplicate)
         #expect(comparison.verdict(start(101)) == .superseded)
     }
@@ -254,7 +254,7 @@ import Testing
     @Test func `A start whose verdict was lost gets the same verdict again, and nothing changes`() throws {
         let comparison = try ScriptComparison()
         #expect(comparison.verdict(command(.end, 150, token: token("aa"))) == .send)
-        comparison.settle(settleAsAccepted(150))
+        comparison.settle(acceptedSettlement(150))
         #expect(comparison.admit(start(151)).timestamp == 151)
         let hash = comparison.server.hash(comparison.key.text)
         for _ in 0..<2 {
@@ -292,12 +292,12 @@ import Testing
         let comparison = try ScriptComparison()
         #expect(comparison.admit(start(100)).timestamp == 100)
         #expect(comparison.verdict(start(100, claim: 2)) == .unknown)
-        if unknownFirst { comparison.settle(settleAsUnknown(100)) }
+        if unknownFirst { comparison.settle(unknownSettlement(100)) }
         // The first record's verdict was lost. The `unknown` of the second record must not stop the first
         // record, which is admitted again.
         #expect(comparison.admit(start(100)).timestamp == 100)
-        comparison.settle(settleAsAccepted(100, digest: 7))
-        if !unknownFirst { comparison.settle(settleAsUnknown(100)) }
+        comparison.settle(acceptedSettlement(100, digest: 7))
+        if !unknownFirst { comparison.settle(unknownSettlement(100)) }
         #expect(comparison.verdict(start(100, claim: 3)) == .duplicate)
         // The accepted start shows the same state, so the update must not be sent.
         #expect(comparison.verdict(register("aa")) == .registered)
@@ -310,7 +310,7 @@ import Testing
         #expect(comparison.verdict(.hold(attributesType: nil, version: version(105), command: [5])) == .held)
         #expect(comparison.admit(start(100)).timestamp == 100)
         #expect(comparison.verdict(start(100, claim: 2)) == .unknown)
-        comparison.settle(settleAsAccepted(100))
+        comparison.settle(acceptedSettlement(100))
         // The update is still held for the started activity's token.
         #expect(comparison.admit(register("aa")).heldCommand == [5])
         #expect(comparison.admit(command(.update, 105)).timestamp == 105)
@@ -329,7 +329,7 @@ import Testing
     @Test func `A start opens a new life without the old token`() throws {
         let comparison = try ScriptComparison()
         #expect(comparison.verdict(command(.end, 100, token: token("aa"))) == .send)
-        comparison.settle(settleAsAccepted(100))
+        comparison.settle(acceptedSettlement(100))
         #expect(comparison.verdict(start(101)) == .send)
         #expect(comparison.verdict(command(.update, 102)) == .noToken)
         #expect(comparison.verdict(register("old", at: 99)) == .stale)
@@ -361,9 +361,9 @@ import Testing
         #expect(comparison.verdict(command(.update, 102)) == .send)
         #expect(lifetime(comparison.key) > 80_000_000)
         comparison.server.command("PEXPIRE", comparison.key.text, "80000000")
-        comparison.settle(settleAsAccepted(102))
+        comparison.settle(acceptedSettlement(102))
         #expect(lifetime(comparison.key) <= 80_000_000)
-        comparison.settle(settleAsAccepted(103), .activity("never admitted"))
+        comparison.settle(acceptedSettlement(103), .activity("never admitted"))
         #expect(comparison.server.command("DBSIZE") == ["1"])
         let device = TestKey.device("phone")
         _ = comparison.admit(.register(attributesType: "T", registration: token("aa"), shows: nil), device)
@@ -378,7 +378,7 @@ import Testing
             registeredAtMilliseconds: 1_760_000_000_000
         )
         #expect(comparison.verdict(start(1_760_000_000)) == .send)
-        comparison.settle(settleAsAccepted(1_760_000_000))
+        comparison.settle(acceptedSettlement(1_760_000_000))
         #expect(comparison.verdict(.register(attributesType: nil, registration: registered, shows: nil)) == .registered)
         // With this update the value has its usual parts. It has no held command, and no 429, which would add
         // 64 bytes.
@@ -391,7 +391,7 @@ import Testing
             registration: nil
         )
         #expect(comparison.verdict(update) == .send)
-        comparison.settle(settleAsAccepted(1_760_000_005, .max, digest: 2))
+        comparison.settle(acceptedSettlement(1_760_000_005, .max, digest: 2))
         // The activity's key is binary, so the script asks for a random key instead.
         let usage = "return redis.call('MEMORY', 'USAGE', redis.call('RANDOMKEY'))"
         let bytes = comparison.server.command("EVAL", usage, "0").first.flatMap { Int($0) }

@@ -41,7 +41,7 @@ public struct AudiencesConfiguration: Sendable {
     /// this value, unless the pause after the failed attempt is longer.
     public var retryBudgetPauseMilliseconds: Int64 = 30_000
     /// The time between two checkpoints of a round that makes progress.
-    public var checkpointMilliseconds: Int64 = 500
+    public var checkpointIntervalMilliseconds: Int64 = 500
     /// How long a round waits for the fan-out record of a newer version that the store has admitted.
     public var newerVersionWaitMilliseconds: Int64 = 10_000
     /// The maximum number of members in a range, unless the audience needs more than 256 ranges for that.
@@ -67,7 +67,9 @@ public struct AudiencesConfiguration: Sendable {
         precondition(membershipsMax > 0 && startsMax > 0)
         precondition(pagesMax > 0 && pagesMax < Int(UInt16.max) && pageBytesMax > 0)
         precondition(retryBaseMilliseconds > 0 && retryMaxMilliseconds >= retryBaseMilliseconds)
-        precondition(retryBudgetPauseMilliseconds > 0 && checkpointMilliseconds > 0 && newerVersionWaitMilliseconds > 0)
+        precondition(
+            retryBudgetPauseMilliseconds > 0 && checkpointIntervalMilliseconds > 0 && newerVersionWaitMilliseconds > 0
+        )
         precondition(membersPerRange > 0)
     }
 

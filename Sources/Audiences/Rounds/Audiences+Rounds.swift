@@ -196,7 +196,7 @@ extension Audiences {
     /// Returns when the next checkpoint is due. All rounds of a lane have the same times, so that one store
     /// call has the checkpoints of many rounds.
     private func checkpointDue(_ round: UInt32) -> Int64 {
-        let interval = configuration.checkpointMilliseconds
+        let interval = configuration.checkpointIntervalMilliseconds
         return (rounds[round].checkpointedMilliseconds / interval + 1) * interval
     }
 
