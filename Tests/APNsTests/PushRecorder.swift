@@ -15,7 +15,7 @@ struct RecordedResponse: Equatable {
     var acceptsProviderToken: Bool
 }
 
-/// Records every response and every notice of a pool.
+/// Records every response and every event of a pool.
 final class PushRecorder: PushHandler {
     private(set) var outcomes: [UInt64: [RecordedResponse]] = [:]
     private(set) var responses = 0
