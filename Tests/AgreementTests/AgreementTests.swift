@@ -48,8 +48,8 @@ struct AgreementTests {
 
     private let check = RecordCheck(
         names: .init(
-            apps: [WorkerCore.app: "default"],
-            policies: ["default": .init([]), WorkerCore.policy: .init([])]
+            policyNamesByApp: [WorkerCore.app: "default"],
+            droppedFieldsByPolicy: ["default": .init([]), WorkerCore.policy: .init([])]
         ),
         wallSeconds: { WorkerCore.now.wallSeconds }
     )

@@ -261,15 +261,15 @@ struct InspectAudienceTests {
         defer { queries.close() }
         let segments = try #require(InspectedAudienceKeys(app: AudienceStage.app, audience: AudienceStage.audience))
         let part = try AudienceCensus(of: segments, pagesMax: 100, queries)
-        #expect(!part.isComplete && part.pagesRead == 100 && part.members < 991)
-        #expect((700...1_300).contains(part.estimate), "\(part.estimate)")
+        #expect(!part.isComplete && part.pagesRead == 100 && part.memberCount < 991)
+        #expect((700...1_300).contains(part.estimatedMemberCount), "\(part.estimatedMemberCount)")
         #expect(part.membersBySegment.count { $0 > 0 } > 80)
         let all = try AudienceCensus(of: segments, pagesMax: nil, queries)
-        #expect(all.members == 991 && all.unreadable == 0)
+        #expect(all.memberCount == 991 && all.unreadableCount == 0)
         let directory = String(decoding: segments.directoryKey(segment: 7), as: UTF8.self)
         try RedisCommandLine(port: stage.port).ask("SET", directory, "other")
         let rest = try AudienceCensus(of: segments, pagesMax: nil, queries)
-        #expect(rest.unreadable == 1 && rest.members == 991 - all.membersBySegment[7])
+        #expect(rest.unreadableCount == 1 && rest.memberCount == 991 - all.membersBySegment[7])
     }
 
     @Test func `An unknown audience, and options that exclude each other`() throws {

@@ -19,7 +19,7 @@ struct InspectTextTests {
             nowMilliseconds: Self.now,
             policy: "sports",
             pace: .init(spacingMilliseconds: 5_000, spacingDoublings: 0, nextPushAtMilliseconds: nil),
-            budget: .init(left: 15, pushes: 15, reserved: 5, fullAtMilliseconds: nil)
+            budget: .init(drawsLeft: 15, drawsMax: 15, drawsReserved: 5, fullAtMilliseconds: nil)
         )
         change(&report)
         return report
@@ -70,7 +70,7 @@ struct InspectTextTests {
     @Test func `The newest version and its state`() {
         func newest(_ state: ActivityInspection.State, sequence: UInt64 = 0, isEnd: Bool = false) -> String {
             line("newest") {
-                $0.newest = .init(
+                $0.newestVersion = .init(
                     version: Version(timestamp: 1_789_999_996, sequence: sequence),
                     isEnd: isEnd,
                     state: state
@@ -88,19 +88,19 @@ struct InspectTextTests {
     @Test func `The shown state, and the waiting one`() {
         #expect(
             line("shows") {
-                $0.sent = .init(timestamp: 1_789_999_999, atMilliseconds: Self.now - 800)
+                $0.lastSent = .init(timestamp: 1_789_999_999, atMilliseconds: Self.now - 800)
                 $0.shownDigest = 0xAB
             } == "last push 800 ms ago (14:13:19) as 1789999999; digest 00000000000000ab"
         )
         #expect(
-            line("shows") { $0.sent = .init(timestamp: 1, atMilliseconds: Self.now) }
+            line("shows") { $0.lastSent = .init(timestamp: 1, atMilliseconds: Self.now) }
                 .hasSuffix("; what is shown is not known")
         )
         let version = Version(timestamp: 1_789_999_900, sequence: 0)
         func waiting(_ state: ActivityInspection.State, _ held: HeldCommand) -> String {
             line("waits") {
-                $0.newest = .init(version: version, isEnd: false, state: state)
-                $0.held = held
+                $0.newestVersion = .init(version: version, isEnd: false, state: state)
+                $0.heldCommand = held
             }
         }
         #expect(
@@ -116,10 +116,10 @@ struct InspectTextTests {
                 == "update of 3 min 20 s ago with an alert: until the newest, which carries its alert, is known to have been sent"
         )
         #expect(
-            line("waits") { $0.newest = .init(version: version, isEnd: false, state: .waiting) }
+            line("waits") { $0.newestVersion = .init(version: version, isEnd: false, state: .waiting) }
                 == "the newest, in a worker"
         )
-        let lines = report { $0.held = held(version) }.lines()
+        let lines = report { $0.heldCommand = held(version) }.lines()
         #expect(lines.contains { $0.contains("content-state {\"home\":2") && $0.hasSuffix("all with --json)") })
         #expect(lines.contains("          alert {\"title\":\"Goal\"}"))
         #expect(lines.allSatisfy { $0.count < 260 })
@@ -135,16 +135,21 @@ struct InspectTextTests {
                 )
             } == "one push in 40 s, stretched by 429s (level 3); the next in 12 s"
         )
-        func budget(_ left: Int, reserved: Int = 5) -> String {
+        func budget(_ drawsLeft: Int, drawsReserved: Int = 5) -> String {
             line("budget") {
-                $0.budget = .init(left: left, pushes: 15, reserved: reserved, fullAtMilliseconds: Self.now + 3_660_000)
+                $0.budget = .init(
+                    drawsLeft: drawsLeft,
+                    drawsMax: 15,
+                    drawsReserved: drawsReserved,
+                    fullAtMilliseconds: Self.now + 3_660_000
+                )
             }
         }
         let end = "; full in 1 h 1 min; policy sports"
         #expect(budget(9) == "9 of 15 pushes of priority 10 left, 5 of them for alerts and ends" + end)
         #expect(budget(5) == "5 of 15 pushes of priority 10 left, all for alerts and ends" + end)
         #expect(budget(0) == "0 of 15 pushes of priority 10 left" + end)
-        #expect(budget(3, reserved: 0) == "3 of 15 pushes of priority 10 left" + end)
+        #expect(budget(3, drawsReserved: 0) == "3 of 15 pushes of priority 10 left" + end)
         #expect(
             line("life") { $0.updatesUntilMilliseconds = Self.now + 28_740_000 }
                 == "began 1 min ago (14:12:20); updates until 22:12:20, for 7 h 59 min"
@@ -162,7 +167,7 @@ struct InspectTextTests {
         #expect(
             line("life") {
                 $0.updatesUntilMilliseconds = Self.now + 1_000
-                $0.newest = .init(version: Version(timestamp: 1, sequence: 0), isEnd: true, state: .settled)
+                $0.newestVersion = .init(version: Version(timestamp: 1, sequence: 0), isEnd: true, state: .settled)
             } == "began 7 h 59 min ago (06:13:21); ended, only a start opens it again"
         )
     }
@@ -190,30 +195,39 @@ struct InspectTextTests {
             overview.add(
                 report {
                     $0.activity = "a\(index)"
-                    $0.budget.left = 15 - index % 16
-                    if index < 28 { $0.sent = .init(timestamp: 1, atMilliseconds: Self.now - Int64(index) * 1_000) }
+                    $0.budget.drawsLeft = 15 - index % 16
+                    if index < 28 { $0.lastSent = .init(timestamp: 1, atMilliseconds: Self.now - Int64(index) * 1_000) }
                     if index % 2 == 0 { $0.token = .init(fingerprint: "0", environment: .sandbox) }
                     if index % 10 == 0 { $0.pace.spacingDoublings = 1 }
-                    if index == 3 { $0.held = held(Version(timestamp: 1, sequence: 0)) }
+                    if index == 3 { $0.heldCommand = held(Version(timestamp: 1, sequence: 0)) }
                     if index < 4 {
-                        $0.newest = .init(version: Version(timestamp: 1, sequence: 0), isEnd: true, state: .settled)
+                        $0.newestVersion = .init(
+                            version: Version(timestamp: 1, sequence: 0),
+                            isEnd: true,
+                            state: .settled
+                        )
                     }
                 }
             )
         }
         overview.addUnreadable()
-        #expect(overview.activities == 31)
-        #expect(overview.withToken == 15)
-        #expect(overview.throttled == 3)
-        #expect(overview.held == 1)
-        #expect(overview.ended == 4)
-        #expect(overview.outOfBudget == 10)
+        #expect(overview.activityCount == 31)
+        #expect(overview.withTokenCount == 15)
+        #expect(overview.throttledCount == 3)
+        #expect(overview.heldCount == 1)
+        #expect(overview.endedCount == 4)
+        #expect(overview.outOfBudgetCount == 10)
         #expect(
-            overview.busiest.map(\.activity)
+            overview.busiestActivities.map(\.activity)
                 == ["a15", "a14", "a13", "a12", "a11", "a27", "a10", "a26", "a9", "a25"]
         )
         let app = InspectedApp(bundleIdentifier: "com.example.match", policyName: "sports", policies: [])
-        let lines = overview.lines(app: app, policy: Policy(name: "sports"), now: Self.now, isComplete: false)
+        let lines = overview.lines(
+            app: app,
+            policy: Policy(name: "sports"),
+            nowMilliseconds: Self.now,
+            isComplete: false
+        )
         #expect(lines[1] == "activities     31, and more: counting stopped here")
         #expect(lines.contains("unreadable     1"))
         #expect(lines.contains("a15                 15 of 15  15 s ago   -"))

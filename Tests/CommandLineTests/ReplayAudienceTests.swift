@@ -119,7 +119,7 @@ struct ReplayAudienceTests {
     private func rebuilt(_ run: ProgramRun) throws -> [String: Int] {
         let report = try #require(run.outputLines.last.flatMap { JSONValue(parsing: Array($0.utf8)) })
         guard case .object(let counts)? = report["rebuilt"] else { return [:] }
-        return counts.dictionary.compactMapValues { $0.whole.map { Int($0) } }
+        return counts.dictionary.compactMapValues { $0.integerValue.map { Int($0) } }
     }
 
     private func produceRegistrations(_ scene: ReplayScene) throws {

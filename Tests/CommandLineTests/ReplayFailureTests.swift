@@ -97,7 +97,7 @@ struct ReplayFailureTests {
         #expect(lines.count > 1 && lines.count < count)
         let report = try #require(lines.last.flatMap { JSONValue(parsing: Array($0.utf8)) })
         #expect(report["isComplete"] == .boolean(false))
-        #expect(report["counts"]?["tokenUnknown"]?.whole == Int64(lines.count - 1))
+        #expect(report["counts"]?["tokenUnknown"]?.integerValue == Int64(lines.count - 1))
         let text = String(decoding: errors.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
         #expect(text.contains("stopped before the end"))
     }

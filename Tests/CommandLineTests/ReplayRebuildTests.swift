@@ -12,7 +12,7 @@ struct ReplayRebuildTests {
     private func counts(_ run: ProgramRun) throws -> [String: Int] {
         let report = try #require(run.outputLines.last.flatMap { JSONValue(parsing: Array($0.utf8)) })
         guard case .object(let counts)? = report["rebuilt"] else { return [:] }
-        return counts.dictionary.compactMapValues { $0.whole.map { Int($0) } }
+        return counts.dictionary.compactMapValues { $0.integerValue.map { Int($0) } }
     }
 
     @Test func `Redis knows tokens and newest states again; nothing was sent, and no alert rings later`() throws {

@@ -244,6 +244,6 @@ final class ReplayScene: ConsumerHandler {
     func counts(_ run: ProgramRun) throws -> [String: Int] {
         let report = try #require(run.outputLines.last.flatMap { JSONValue(parsing: Array($0.utf8)) })
         guard case .object(let counts)? = report["counts"] else { return [:] }
-        return counts.dictionary.compactMapValues { $0.whole.map { Int($0) } }
+        return counts.dictionary.compactMapValues { $0.integerValue.map { Int($0) } }
     }
 }

@@ -48,10 +48,13 @@ struct ReplayTests {
         #expect(run.exitCode == 0, "\(run.errors)")
         #expect(try scene.counts(run) == expected)
         let report = try #require(run.outputLines.last.flatMap { JSONValue(parsing: Array($0.utf8)) })
-        #expect(report["records"]?.whole == end && report["withoutAlert"]?.whole == 1)
+        #expect(report["records"]?.integerValue == end && report["withoutAlert"]?.integerValue == 1)
         #expect(report["replay"]?.text == "report" && report["isComplete"] == .boolean(true))
-        #expect(report["invalid"]?["unknownApp"]?.whole == 1 && report["invalid"]?["timestampInFuture"]?.whole == 1)
-        #expect(report["apps"]?[ReplayScene.app]?["send"]?.whole == 1)
+        #expect(
+            report["invalid"]?["unknownApp"]?.integerValue == 1
+                && report["invalid"]?["timestampInFuture"]?.integerValue == 1
+        )
+        #expect(report["apps"]?[ReplayScene.app]?["send"]?.integerValue == 1)
         let lines = run.outputLines.dropLast().compactMap { JSONValue(parsing: Array($0.utf8)) }
         #expect(lines.count { $0["reason"]?.text != "invalid" } == 9)
         let failed = lines.first { $0["activity"]?.text == "failed" }
@@ -123,21 +126,25 @@ struct ReplayTests {
         #expect(run.exitCode == 1)
         #expect(run.errors.contains("stopped while sending"))
         let report = try #require(run.outputLines.last.flatMap { JSONValue(parsing: Array($0.utf8)) })
-        let sent = try #require(report["sent"]?["sent"]?.whole)
+        let sent = try #require(report["sent"]?["sent"]?.integerValue)
         #expect(sent >= ReplaySending.failuresMax && sent < count)
-        #expect(report["sent"]?["failed"]?.whole == sent && report["isComplete"] == .boolean(false))
+        #expect(report["sent"]?["failed"]?.integerValue == sent && report["isComplete"] == .boolean(false))
     }
 
     @Test func `If Redis stops answering, the replay reports what was sent and how to continue`() throws {
         let scene = try ReplayScene()
-        let count = ReplayDecisions.batch + 1
+        let count = ReplayDecisions.batchSize + 1
         try scene.produce(newcomers(count, of: scene))
         try scene.commit([0: Int64(count)])
         // The invalid value makes the second batch fail.
         try scene.redis.ask("LPUSH", "{\(ReplayScene.app)=a\(count - 1)}", "no activity")
         let run = try scene.replay("send", "--from", "1h", "--rate", "100000", "--execute")
         #expect(run.exitCode == 1)
-        #expect(run.output.contains("\(ReplayDecisions.batch) sent, \(ReplayDecisions.batch) acknowledged, 0 failed"))
+        #expect(
+            run.output.contains(
+                "\(ReplayDecisions.batchSize) sent, \(ReplayDecisions.batchSize) acknowledged, 0 failed"
+            )
+        )
         #expect(run.output.contains(#/\nsent +512  /#))
         #expect(run.errors.contains("causeway replay send: Redis answered: WRONGTYPE"), "\(run.errors)")
         #expect(run.errors.contains("stopped while sending; run the same command again to send the rest"))

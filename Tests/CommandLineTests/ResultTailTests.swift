@@ -95,12 +95,12 @@ struct ResultTailTests {
         try produce(texts.map { ("a", #"{"app":"m","activity":"a","outcome":"accepted",\#($0)}"#) }, to: broker)
         let section = ResultSection(of: "a", app: "m", count: 5, kafka: kafka(broker))
         #expect(section.policyName == "sports")
-        #expect(section.lines(now: 0).count == 5)
+        #expect(section.lines(nowMilliseconds: 0).count == 5)
         var away = kafka(broker)
         away.bootstrapServers = "127.0.0.1:1"
         let silent = ResultSection(of: "a", app: "m", count: 5, kafka: away)
         #expect(silent.policyName == nil)
-        #expect(silent.lines(now: 0)[0].hasPrefix("results   cannot be read: "))
+        #expect(silent.lines(nowMilliseconds: 0)[0].hasPrefix("results   cannot be read: "))
         #expect(silent.json["error"] != nil)
     }
 
@@ -109,7 +109,7 @@ struct ResultTailTests {
         try broker.createTopic("causeway.results", partitions: 1)
         let texts = ["", #","superseded":99"#, #","reason":"r""#, #","reason":"r","superseded":1"#]
         try produce(texts.map { ("a", #"{"app":"m","activity":"a","outcome":"accepted"\#($0)}"#) }, to: broker)
-        let lines = try ResultTail(of: "a", app: "m", count: 5, kafka: kafka(broker)).lines(now: 0)
+        let lines = try ResultTail(of: "a", app: "m", count: 5, kafka: kafka(broker)).lines(nowMilliseconds: 0)
         let outcomes = lines.compactMap { $0.firstMatch(of: /accepted( \(.*\))?/)?.0 }
         #expect(
             outcomes == [

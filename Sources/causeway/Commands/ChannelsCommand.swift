@@ -45,7 +45,7 @@ struct ChannelOptions: ParsableArguments {
     /// match, or none.
     ///
     /// - Parameter name: the name of the subcommand, for messages.
-    func with(_ name: String, _ body: (ChannelKeeper, AppEnvironment) async throws -> Void) async throws {
+    func withKeeper(_ name: String, _ body: (ChannelKeeper, AppEnvironment) async throws -> Void) async throws {
         let configuration = try file.load(requiresFiles: true)
         let keeper: ChannelKeeper?
         do {
@@ -97,7 +97,7 @@ struct ListChannelsCommand: AsyncParsableCommand {
     var json = false
 
     func run() async throws {
-        try await options.with("list") { keeper, appEnvironment in
+        try await options.withKeeper("list") { keeper, appEnvironment in
             let entries = try await keeper.entries(appEnvironment)
             for entry in entries {
                 StandardStreams.printOutput(
@@ -125,7 +125,7 @@ struct ShowChannelCommand: AsyncParsableCommand {
     var audience: String
 
     func run() async throws {
-        try await options.with("show") { keeper, appEnvironment in
+        try await options.withKeeper("show") { keeper, appEnvironment in
             guard let (entry, existsAtAPNs) = try await keeper.inspect(audience, appEnvironment) else {
                 StandardStreams.printError(
                     "\(audience) has no channel in \(appEnvironment.app) \(appEnvironment.environment)"
@@ -153,7 +153,7 @@ struct CreateChannelCommand: AsyncParsableCommand {
     var audience: String
 
     func run() async throws {
-        try await options.with("create") { keeper, appEnvironment in
+        try await options.withKeeper("create") { keeper, appEnvironment in
             StandardStreams.printOutput(ChannelText.line(try await keeper.create(audience, appEnvironment)))
         }
     }
@@ -171,7 +171,7 @@ struct DeleteChannelCommand: AsyncParsableCommand {
     var audience: String
 
     func run() async throws {
-        try await options.with("delete") { keeper, appEnvironment in
+        try await options.withKeeper("delete") { keeper, appEnvironment in
             guard let entry = try await keeper.delete(audience, appEnvironment) else {
                 StandardStreams.printError(
                     "\(audience) has no channel in \(appEnvironment.app) \(appEnvironment.environment)"
@@ -200,14 +200,14 @@ struct ReconcileChannelsCommand: AsyncParsableCommand {
     var deleteUnknown = false
 
     func run() async throws {
-        try await options.with("reconcile") { keeper, appEnvironment in
-            let outcome = try await keeper.reconcile(appEnvironment, deletesUnknown: deleteUnknown)
+        try await options.withKeeper("reconcile") { keeper, appEnvironment in
+            let reconciliation = try await keeper.reconcile(appEnvironment, deletesUnknown: deleteUnknown)
             StandardStreams.printOutput(
-                "deleted without an owner: \(outcome.orphans.count), deleted when due: \(outcome.entriesToDelete.count), "
-                    + "created again: \(outcome.lostEntries.count), published: \(outcome.unpublishedEntries.count), "
-                    + "of others: \(outcome.unknownChannels.count)"
+                "deleted without an owner: \(reconciliation.orphans.count), deleted when due: \(reconciliation.entriesToDelete.count), "
+                    + "created again: \(reconciliation.lostEntries.count), published: \(reconciliation.unpublishedEntries.count), "
+                    + "of others: \(reconciliation.unknownChannels.count)"
             )
-            if outcome.hasCreationUnderWay {
+            if reconciliation.hasCreationUnderWay {
                 StandardStreams.printError("channels are being created: unknown ones are left. Run it again later")
                 throw ExitCode.failure
             }
@@ -218,8 +218,8 @@ struct ReconcileChannelsCommand: AsyncParsableCommand {
 enum ChannelText {
     static func line(_ entry: ChannelEntry) -> String {
         let now = Clock.wallMilliseconds
-        let due = entry.deleteAfter.map { ", deleted \(TimeText.relative($0, to: now))" } ?? ""
+        let deletionText = entry.deleteAfter.map { ", deleted \(TimeText.relative($0, to: now))" } ?? ""
         return "\(entry.audience) \(entry.channel) storage=\(entry.storage.rawValue) \(entry.state.rawValue), "
-            + "created \(TimeText.relative(entry.createdAt, to: now))\(due)"
+            + "created \(TimeText.relative(entry.createdAt, to: now))\(deletionText)"
     }
 }

@@ -49,7 +49,7 @@ struct CheckCommand: ParsableCommand {
 
     func run() throws {
         var configurationFaults = 0
-        var names: RecordCheck.Names?
+        var names: RecordCheck.ConfiguredNames?
         var contracts: [String: ContractRule] = [:]
         if let config = file.config {
             let loader = ConfigurationOption.startLoader(requiresFiles: files)
@@ -58,9 +58,13 @@ struct CheckCommand: ParsableCommand {
                 for warning in ConfigurationWarning.all(of: configuration) {
                     StandardStreams.printError("\(config): warning: \(warning)")
                 }
-                names = RecordCheck.Names(
-                    apps: Dictionary(configuration.apps.map { ($0.bundleId, $0.policy) }) { first, _ in first },
-                    policies: Dictionary(configuration.policies.map { ($0.name, DroppedFields($0.oversize)) }) {
+                names = RecordCheck.ConfiguredNames(
+                    policyNamesByApp: Dictionary(configuration.apps.map { ($0.bundleId, $0.policy) }) { first, _ in
+                        first
+                    },
+                    droppedFieldsByPolicy: Dictionary(
+                        configuration.policies.map { ($0.name, DroppedFields($0.oversize)) }
+                    ) {
                         first,
                         _ in
                         first
@@ -90,12 +94,12 @@ struct CheckCommand: ParsableCommand {
             inputFaults = 1
         }
         for remark in check.remarks { StandardStreams.printError(remark) }
-        let recordFaults = check.faults + inputFaults
+        let recordFaults = check.faultCount + inputFaults
         if file.config != nil {
             StandardStreams.printError("configuration: \(Self.count(faults: configurationFaults))")
         }
         if !commands.isEmpty || !registrations.isEmpty {
-            StandardStreams.printError("records checked: \(check.records), faults: \(recordFaults)")
+            StandardStreams.printError("records checked: \(check.recordCount), faults: \(recordFaults)")
         }
         if configurationFaults + recordFaults > 0 { throw ExitCode.failure }
     }

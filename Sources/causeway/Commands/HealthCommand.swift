@@ -56,7 +56,7 @@ struct HealthCommand: ParsableCommand {
             print(String(decoding: answer.body, as: UTF8.self), terminator: "")
             if answer.status == 404 {
                 let page = url ?? "http://\(address.server)\(address.path)"
-                throw Self.failure(
+                throw Self.reportFailure(
                     "\(page) is no page of a worker (404); its pages are /livez, /readyz, /statusz and /metrics"
                 )
             }
@@ -72,7 +72,7 @@ struct HealthCommand: ParsableCommand {
         if let config { return try address(of: ConfigurationOption.load(path: config, requiresFiles: false).http) }
         if let process {
             guard let address = WorkerProcess(identifier: process).listeningAddress else {
-                throw Self.failure("process \(process) does not listen, or this user may not inspect it")
+                throw Self.reportFailure("process \(process) does not listen, or this user may not inspect it")
             }
             return HTTPAddress(host: address.host, port: address.port, path: "/livez")
         }
@@ -82,25 +82,25 @@ struct HealthCommand: ParsableCommand {
         }
         if workers.count > 1 {
             let names = workers.map { "\($0.identifier)" }.joined(separator: ", ")
-            throw Self.failure(
+            throw Self.reportFailure(
                 "several workers run here, with process ids \(names). Choose one with --process, --config or --url"
             )
         }
         // No worker process is visible here, because the worker runs as another user or outside this
         // container. Use the address from the environment variables.
-        return try address(of: Self.environmentsHTTP())
+        return try address(of: Self.httpFromEnvironment())
     }
 
     private func address(of http: WorkerConfiguration.HTTP) throws -> HTTPAddress {
         guard let port = UInt16(exactly: http.port), port > 0 else {
-            throw Self.failure("http.port is 0, so the worker has no pages")
+            throw Self.reportFailure("http.port is 0, so the worker has no pages")
         }
-        return HTTPAddress(host: WorkerProcess.reachable(http.host), port: port, path: "/livez")
+        return HTTPAddress(host: WorkerProcess.reachableHost(http.host), port: port, path: "/livez")
     }
 
     /// Returns the address that the environment variables give, or the default address. The worker's
     /// configuration file is not known here.
-    private static func environmentsHTTP() throws -> WorkerConfiguration.HTTP {
+    private static func httpFromEnvironment() throws -> WorkerConfiguration.HTTP {
         let environment = ProcessInfo.processInfo.environment
         var http = WorkerConfiguration.HTTP()
         if let host = environment["CAUSEWAY_HTTP_HOST"] { http.host = host }
@@ -118,7 +118,7 @@ struct HealthCommand: ParsableCommand {
         return http
     }
 
-    private static func failure(_ reason: String) -> ExitCode {
+    private static func reportFailure(_ reason: String) -> ExitCode {
         StandardStreams.printError("causeway health: \(reason)")
         return ExitCode(1)
     }

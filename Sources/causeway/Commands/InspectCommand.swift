@@ -111,10 +111,10 @@ struct InspectCommand: ParsableCommand {
         guard let app = app ?? (configuration.apps.count == 1 ? configuration.apps[0].bundleId : nil) else {
             throw ValidationError("choose an app with --app: \(bundles)")
         }
-        guard let found = configuration.apps.first(where: { $0.bundleId == app }) else {
+        guard let configuredApp = configuration.apps.first(where: { $0.bundleId == app }) else {
             throw ValidationError("--app \(app): is not in the configuration, which has \(bundles)")
         }
-        return InspectedApp(bundleIdentifier: app, policyName: found.policy, policies: configuration.policies)
+        return InspectedApp(bundleIdentifier: app, policyName: configuredApp.policy, policies: configuration.policies)
     }
 
     private func show(
@@ -125,25 +125,29 @@ struct InspectCommand: ParsableCommand {
     ) throws {
         let key = app.activityKey(activity)
         let value = try queries.values([key])[0]
-        let now = try queries.serverTimeMilliseconds(for: key)
-        let tail =
+        let nowMilliseconds = try queries.serverTimeMilliseconds(for: key)
+        let resultSection =
             results == 0 ? nil : ResultSection(of: activity, app: app.bundleIdentifier, count: results, kafka: kafka)
         if value.isEmpty {
-            if let tail, !json { print(tail.lines(now: now)) }
-            throw unknown("activity", activity, of: app)
+            if let resultSection, !json { print(resultSection.lines(nowMilliseconds: nowMilliseconds)) }
+            throw reportUnknown("activity", activity, of: app)
         }
         let report = ActivityReport(
             try ActivityInspection(value: value),
             app: app,
             activity: activity,
-            policy: app.policy(named: tail?.policyName),
-            lifetimeEndsMilliseconds: app.limitsLifetimes ? try lifetimeEnd(of: key, queries) : nil,
-            nowMilliseconds: now
+            policy: app.policy(named: resultSection?.policyName),
+            lifetimeEndsMilliseconds: app.limitsLifetimes ? try lifetimeEndMilliseconds(of: key, queries) : nil,
+            nowMilliseconds: nowMilliseconds
         )
-        print(json ? [report.json(results: tail?.json).line] : report.lines() + (tail?.lines(now: now) ?? []))
+        print(
+            json
+                ? [report.json(results: resultSection?.json).line]
+                : report.lines() + (resultSection?.lines(nowMilliseconds: nowMilliseconds) ?? [])
+        )
     }
 
-    private func lifetimeEnd(of key: [UInt8], _ queries: RedisQueries) throws -> Int64? {
+    private func lifetimeEndMilliseconds(of key: [UInt8], _ queries: RedisQueries) throws -> Int64? {
         let timetable = LifetimeKey.timetableKey(key.withUnsafeBytes { LifetimeKey.number(ofActivityKey: $0) })
         return try queries.score(of: key, in: timetable).flatMap { Int64(exactly: $0.rounded()) }
     }
@@ -151,7 +155,7 @@ struct InspectCommand: ParsableCommand {
     private func show(device: String, of app: InspectedApp, _ queries: RedisQueries) throws {
         let key = app.deviceKey(device)
         let fields = try queries.hash(key)
-        if fields.isEmpty { throw unknown("device", device, of: app) }
+        if fields.isEmpty { throw reportUnknown("device", device, of: app) }
         let report = DeviceReport(
             try DeviceInspection(fields: fields),
             app: app,
@@ -164,7 +168,7 @@ struct InspectCommand: ParsableCommand {
 
     private func show(audience: String, of app: InspectedApp, _ queries: RedisQueries) throws {
         guard let segments = InspectedAudienceKeys(app: app.bundleIdentifier, audience: audience) else {
-            throw unknown("audience", audience, of: app)
+            throw reportUnknown("audience", audience, of: app)
         }
         let fields = try queries.hash(segments.recordKey)
         let census = try AudienceCensus(
@@ -172,7 +176,7 @@ struct InspectCommand: ParsableCommand {
             pagesMax: allMembers ? nil : AudienceCensus.pagesMax,
             queries
         )
-        if fields.isEmpty && census.pages == 0 { throw unknown("audience", audience, of: app) }
+        if fields.isEmpty && census.pageCount == 0 { throw reportUnknown("audience", audience, of: app) }
         let report = AudienceReport(
             try AudienceInspection(fields: fields),
             census,
@@ -186,11 +190,11 @@ struct InspectCommand: ParsableCommand {
 
     private func showOverview(of app: InspectedApp, _ queries: RedisQueries) throws {
         let policy = app.policy(named: nil)
-        let found = try queries.scan(match: app.activityPattern, keysMax: AppOverview.activitiesMax)
-        let now = try queries.serverTimeMilliseconds()
+        let scan = try queries.scan(match: app.activityPattern, keysMax: AppOverview.activitiesMax)
+        let nowMilliseconds = try queries.serverTimeMilliseconds()
         var overview = AppOverview()
-        for start in stride(from: 0, to: found.keys.count, by: AppOverview.activitiesPerStep) {
-            let keys = Array(found.keys[start..<min(start + AppOverview.activitiesPerStep, found.keys.count)])
+        for start in stride(from: 0, to: scan.keys.count, by: AppOverview.activitiesPerStep) {
+            let keys = Array(scan.keys[start..<min(start + AppOverview.activitiesPerStep, scan.keys.count)])
             for (key, value) in zip(keys, try queries.values(keys)) where !value.isEmpty {
                 guard let inspection = try? ActivityInspection(value: value) else {
                     overview.addUnreadable()
@@ -202,15 +206,28 @@ struct InspectCommand: ParsableCommand {
                         app: app,
                         activity: app.activity(ofKey: key),
                         policy: policy,
-                        nowMilliseconds: now
+                        nowMilliseconds: nowMilliseconds
                     )
                 )
             }
         }
         print(
             json
-                ? [overview.json(app: app, policy: policy, now: now, isComplete: found.isComplete).line]
-                : overview.lines(app: app, policy: policy, now: now, isComplete: found.isComplete)
+                ? [
+                    overview.json(
+                        app: app,
+                        policy: policy,
+                        nowMilliseconds: nowMilliseconds,
+                        isComplete: scan.isComplete
+                    )
+                    .line
+                ]
+                : overview.lines(
+                    app: app,
+                    policy: policy,
+                    nowMilliseconds: nowMilliseconds,
+                    isComplete: scan.isComplete
+                )
         )
     }
 
@@ -218,7 +235,7 @@ struct InspectCommand: ParsableCommand {
         for line in lines { StandardStreams.printOutput(line) }
     }
 
-    private func unknown(_ kind: String, _ name: String, of app: InspectedApp) -> ExitCode {
+    private func reportUnknown(_ kind: String, _ name: String, of app: InspectedApp) -> ExitCode {
         StandardStreams.printError("causeway inspect: Redis knows no \(kind) \(name) of \(app.bundleIdentifier)")
         return .failure
     }

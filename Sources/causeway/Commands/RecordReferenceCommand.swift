@@ -16,12 +16,12 @@ struct RecordReferenceCommand: ParsableCommand {
 
     func run() throws {
         for file in ReferenceFile.all(version: Release.version) {
-            let place = URL(fileURLWithPath: root).appending(path: file.path)
+            let url = URL(fileURLWithPath: root).appending(path: file.path)
             try FileManager.default.createDirectory(
-                at: place.deletingLastPathComponent(),
+                at: url.deletingLastPathComponent(),
                 withIntermediateDirectories: true
             )
-            try Data(file.text.utf8).write(to: place)
+            try Data(file.text.utf8).write(to: url)
         }
     }
 }

@@ -56,12 +56,12 @@ struct ReplayReportCommand: ParsableCommand {
 
     func run() throws {
         var run = try ReplayRun(name: "report", options: options)
-        let failure = try ReplayRun.failure(run.configuration) {
+        let failure = try ReplayRun.captureFailure(run.configuration) {
             try run.read(try options.range())
-            let (line, includesStarts) = (run, starts)
+            let (runCopy, includesStarts) = (run, starts)
             try run.decide(includesStarts: includesStarts) { decision, tally, _ in
                 tally.count(decision.verdict, app: decision.app)
-                line.printLine(decision)
+                runCopy.printLine(decision)
                 return true
             }
         }

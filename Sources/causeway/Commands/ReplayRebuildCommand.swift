@@ -53,8 +53,9 @@ struct ReplayRebuildCommand: ParsableCommand {
     func validate() throws {
         guard rate.map({ $0 > 0 && $0.isFinite }) ?? true else { throw ValidationError("--rate must be above 0") }
         guard !options.verbose else { throw ValidationError("--verbose: rebuild prints counts only") }
-        let isRanged = options.from != nil || options.to != nil || !options.offsets.isEmpty || options.topic != nil
-        guard !registrations || !isRanged else {
+        let hasRangeOptions =
+            options.from != nil || options.to != nil || !options.offsets.isEmpty || options.topic != nil
+        guard !registrations || !hasRangeOptions else {
             throw ValidationError("--registrations reads no commands: leave out --from, --to, --offsets and --topic")
         }
         _ = try options.range(defaultFrom: Self.defaultFrom)
@@ -63,7 +64,7 @@ struct ReplayRebuildCommand: ParsableCommand {
     func run() throws {
         var run = try ReplayRun(name: "rebuild", options: options)
         var rebuilding: ReplayRebuilding?
-        let failure = try ReplayRun.failure(run.configuration) {
+        let failure = try ReplayRun.captureFailure(run.configuration) {
             let interruption = run.interruption
             let isCancelled = { interruption.pending != nil }
             let queries = try RedisQueries(configuration: run.redis, isCancelled: isCancelled)
@@ -72,15 +73,15 @@ struct ReplayRebuildCommand: ParsableCommand {
                 store?.close()
                 queries.close()
             }
-            var made = ReplayRebuilding(
+            var newRebuilding = ReplayRebuilding(
                 scope: run.scope,
                 queries: queries,
                 store: store,
                 rate: rate,
                 isCancelled: isCancelled
             )
-            defer { rebuilding = made }
-            try rebuild(&run, &made)
+            defer { rebuilding = newRebuilding }
+            try rebuild(&run, &newRebuilding)
         }
         run.progress.clear()
         let isInterrupted = run.interruption.pending != nil
@@ -126,9 +127,9 @@ struct ReplayRebuildCommand: ParsableCommand {
         if execute { try run.read(range) }
         guard run.unreadParts.isEmpty else { return }
         let entries = Array(run.table.entries)
-        for start in stride(from: 0, to: entries.count, by: ReplayRebuilding.batch) {
+        for start in stride(from: 0, to: entries.count, by: ReplayRebuilding.batchSize) {
             guard run.interruption.pending == nil else { break }
-            try rebuilding.rebuild(entries[start..<min(start + ReplayRebuilding.batch, entries.count)])
+            try rebuilding.rebuild(entries[start..<min(start + ReplayRebuilding.batchSize, entries.count)])
             run.progress.show("writing", Int64(start), of: Int64(entries.count))
         }
     }

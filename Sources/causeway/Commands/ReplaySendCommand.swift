@@ -50,9 +50,9 @@ struct ReplaySendCommand: ParsableCommand {
     func run() throws {
         var run = try ReplayRun(name: "send", options: options)
         var sending: ReplaySending?
-        let failure = try ReplayRun.failure(run.configuration) {
+        let failure = try ReplayRun.captureFailure(run.configuration) {
             try run.read(try options.range())
-            let (line, isInterrupted) = (run, !run.unreadParts.isEmpty)
+            let (runCopy, isInterrupted) = (run, !run.unreadParts.isEmpty)
             if execute, !isInterrupted {
                 sending = try ReplaySending(run.configuration, redis: run.redis, topic: run.topic, rate: rate)
             }
@@ -60,14 +60,15 @@ struct ReplaySendCommand: ParsableCommand {
             try run.decide(includesStarts: includesStarts) { decision, tally, progress in
                 var decision = decision
                 if decision.verdict.reason.isSent, sending != nil {
-                    guard let verdict = try sending?.send(decision, until: { line.interruption.pending != nil }) else {
+                    guard let verdict = try sending?.send(decision, until: { runCopy.interruption.pending != nil })
+                    else {
                         return false
                     }
                     decision.verdict = verdict
-                    progress.show("sending", Int64(sending?.tally.sent ?? 0), of: Int64(line.table.entries.count))
+                    progress.show("sending", Int64(sending?.tally.sent ?? 0), of: Int64(runCopy.table.entries.count))
                 }
                 tally.count(decision.verdict, app: decision.app)
-                line.printLine(decision)
+                runCopy.printLine(decision)
                 return true
             }
         }
@@ -81,20 +82,20 @@ struct ReplaySendCommand: ParsableCommand {
         run.printReport(members, isSent: sending != nil)
         if let sending, !options.json { StandardStreams.printOutput(sending.line) }
         run.reportIncomplete()
-        try end(run, sending)
+        try finish(run, sending)
     }
 
-    private func end(_ run: ReplayRun, _ sending: ReplaySending?) throws {
+    private func finish(_ run: ReplayRun, _ sending: ReplaySending?) throws {
         guard let sending else {
-            let note =
+            let message =
                 execute || run.interruption.pending != nil
                 ? "nothing was sent; run the same command again" : "nothing was sent; add --execute to send it"
-            run.report(note)
+            run.report(message)
             guard run.isComplete else { throw ExitCode.failure }
             return
         }
         if let reason = sending.tally.reason { run.report("Kafka: \(reason)") }
-        if let (count, reason) = sending.notRestored {
+        if let (count, reason) = sending.restorationFailure {
             run.report(
                 "\(reason): Redis takes \(count) unsent commands for under way, until their activities get newer states"
             )

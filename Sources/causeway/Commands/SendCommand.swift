@@ -66,7 +66,7 @@ struct SendCommand: ParsableCommand {
         }
         guard count.map({ $0 > 0 }) ?? true else { throw ValidationError("--count must be at least 1") }
         guard rate.map({ $0 > 0 && $0.isFinite }) ?? true else { throw ValidationError("--rate must be above 0") }
-        _ = try ownProperties()
+        _ = try commandLineProperties()
     }
 
     func run() throws {
@@ -74,7 +74,7 @@ struct SendCommand: ParsableCommand {
         let producer: Producer
         let contact: BrokerContact
         do {
-            let properties = try Self.deliveryTimeout + kafka.producerProperties + ownProperties()
+            let properties = try Self.deliveryTimeout + kafka.producerProperties + commandLineProperties()
             contact = BrokerContact(of: "causeway send", properties: properties)
             producer = try Producer(properties: properties, logHandler: contact)
         } catch {
@@ -87,17 +87,17 @@ struct SendCommand: ParsableCommand {
             rate: rate,
             contact: contact
         )
-        var invalid = 0
-        let inputFailure = Result { try feed(&sender, invalid: &invalid) }
+        var invalidCount = 0
+        let inputFailure = Result { try feed(&sender, invalidCount: &invalidCount) }
         let tally = sender.finish()
         let seconds = String(format: "%.3f", sender.elapsedSeconds)
         StandardStreams.printOutput(
             "\(tally.sent) sent, \(tally.acknowledged) acknowledged, \(tally.failed) failed, \(seconds) s"
         )
-        if invalid > 0 {
+        if invalidCount > 0 {
             let kind = registrations ? "registrations" : "commands"
             StandardStreams.printError(
-                "causeway send: \(invalid) of the records are no valid \(kind): causeway check --\(kind) FILE says why"
+                "causeway send: \(invalidCount) of the records are no valid \(kind): causeway check --\(kind) FILE says why"
             )
         }
         if let reason = tally.reason { StandardStreams.printError("causeway send: \(reason)") }
@@ -111,17 +111,17 @@ struct SendCommand: ParsableCommand {
 
     /// Sends all records of the input.
     ///
-    /// - Parameter invalid: counts the records that a worker would refuse. Records for a topic that `--topic`
+    /// - Parameter invalidCount: counts the records that a worker would refuse. Records for a topic that `--topic`
     ///   names are not checked.
-    private func feed(_ sender: inout RecordSender, invalid: inout Int) throws {
+    private func feed(_ sender: inout RecordSender, invalidCount: inout Int) throws {
         var stamp = RecordStamp()
-        func dated(_ record: [UInt8]) -> [UInt8] {
+        func withCurrentTime(_ record: [UInt8]) -> [UInt8] {
             guard now else { return record }
             return stamp.withCurrentTimestamp(record, unixMicroseconds: Int64(Date().timeIntervalSince1970 * 1_000_000))
         }
         guard let count else {
             for file in files {
-                try InputFile(path: file).forEachRecord { send(dated($0.bytes), &sender, &invalid) }
+                try InputFile(path: file).forEachRecord { send(withCurrentTime($0.bytes), &sender, &invalidCount) }
             }
             return
         }
@@ -131,12 +131,12 @@ struct SendCommand: ParsableCommand {
         }
         guard !records.isEmpty else { return }
         for index in 0..<count {
-            send(dated(records[index % records.count]), &sender, &invalid)
+            send(withCurrentTime(records[index % records.count]), &sender, &invalidCount)
         }
     }
 
-    private func send(_ record: [UInt8], _ sender: inout RecordSender, _ invalid: inout Int) {
-        if topic == nil, !isValid(record) { invalid += 1 }
+    private func send(_ record: [UInt8], _ sender: inout RecordSender, _ invalidCount: inout Int) {
+        if topic == nil, !isValid(record) { invalidCount += 1 }
         sender.send(record)
     }
 
@@ -147,7 +147,7 @@ struct SendCommand: ParsableCommand {
         }
     }
 
-    private func ownProperties() throws(ValidationError) -> [(name: String, value: String)] {
+    private func commandLineProperties() throws(ValidationError) -> [(name: String, value: String)] {
         try property.map { text throws(ValidationError) in
             let parts = text.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
             guard parts.count == 2, !parts[0].isEmpty else {

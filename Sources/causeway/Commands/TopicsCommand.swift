@@ -52,7 +52,7 @@ struct TopicsCommand: ParsableCommand {
             "Other sizes of a topic, by its key in kafka.topics: partitions=NUMBER,retention-hours=NUMBER. Repeatable.",
             valueName: "key:sizes"
         ),
-        transform: TopicsCommand.read
+        transform: TopicsCommand.parseSizes
     )
     var sizes: [TopicSizes] = []
 
@@ -92,7 +92,7 @@ struct TopicsCommand: ParsableCommand {
         }
     }
 
-    private static func read(_ text: String) throws -> TopicSizes {
+    private static func parseSizes(_ text: String) throws -> TopicSizes {
         do {
             return try TopicSizes(text: text)
         } catch {
@@ -117,16 +117,17 @@ struct TopicsCommand: ParsableCommand {
         guard administrator.awaitBroker(timeoutMilliseconds: timeoutMilliseconds, { contact.check(false) }) else {
             throw contact.error
         }
-        let found = try administrator.partitionCounts(timeoutMilliseconds: timeoutMilliseconds)
-        let missing = topics.filter { found[$0.name] == nil }
+        let partitionCounts = try administrator.partitionCounts(timeoutMilliseconds: timeoutMilliseconds)
+        let missingTopics = topics.filter { partitionCounts[$0.name] == nil }
         let failures =
-            missing.isEmpty ? [:] : try administrator.create(missing, timeoutMilliseconds: timeoutMilliseconds)
+            missingTopics.isEmpty
+            ? [:] : try administrator.create(missingTopics, timeoutMilliseconds: timeoutMilliseconds)
         for topic in topics {
             if let error = failures[topic.name] {
                 StandardStreams.printError("\(topic.name): \(error)")
-            } else if let count = found[topic.name] {
-                let differs = count == Int(topic.partitions) ? "" : ", \(topic.partitions) were planned"
-                StandardStreams.printOutput("\(topic.name) exists, partitions=\(count)\(differs)")
+            } else if let count = partitionCounts[topic.name] {
+                let differenceText = count == Int(topic.partitions) ? "" : ", \(topic.partitions) were planned"
+                StandardStreams.printOutput("\(topic.name) exists, partitions=\(count)\(differenceText)")
             } else {
                 StandardStreams.printOutput("\(topic.name) created, partitions=\(topic.partitions)")
             }

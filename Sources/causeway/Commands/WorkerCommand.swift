@@ -61,7 +61,10 @@ struct WorkerCommand: AsyncParsableCommand {
         do {
             worker = try Worker(configuration: configuration, source: source, logger: logger, version: Release.version)
             // Services stop in reverse order. So the HTTP endpoint answers until the worker has drained.
-            services = try Self.observability(of: worker, configuration.http, logger: logger) + [.init(service: worker)]
+            services =
+                try Self.observabilityServices(of: worker, configuration.http, logger: logger) + [
+                    .init(service: worker)
+                ]
         } catch {
             logger.critical("The worker cannot be made from this configuration.", metadata: ["error": "\(error)"])
             throw ExitCode.configuration
@@ -74,7 +77,7 @@ struct WorkerCommand: AsyncParsableCommand {
         )
         do {
             try await withThrowingTaskGroup(of: Void.self) { tasks in
-                tasks.addTask { await Self.follow(signals, group: group, worker: worker, logger: logger) }
+                tasks.addTask { await Self.handleSignals(signals, group: group, worker: worker, logger: logger) }
                 try await group.run()
                 tasks.cancelAll()
             }
@@ -87,7 +90,7 @@ struct WorkerCommand: AsyncParsableCommand {
         }
     }
 
-    private static func observability(
+    private static func observabilityServices(
         of worker: Worker,
         _ http: WorkerConfiguration.HTTP,
         logger: Logger
@@ -106,7 +109,7 @@ struct WorkerCommand: AsyncParsableCommand {
 
     /// Handles signals until the caller cancels this task. SIGHUP reloads the configuration. The first other
     /// signal stops the worker gracefully, and the second one stops it at once.
-    private static func follow(
+    private static func handleSignals(
         _ signals: UnixSignalsSequence,
         group: ServiceGroup,
         worker: Worker,

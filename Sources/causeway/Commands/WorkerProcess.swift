@@ -12,9 +12,11 @@ struct WorkerProcess: Equatable {
 
     /// The worker processes that run this program file and that the user may read, by ascending process id.
     static var all: [WorkerProcess] {
-        guard let own = link("/proc/self/exe") else { return [] }
+        guard let ownExecutable = link("/proc/self/exe") else { return [] }
         return entries(of: "/proc").compactMap { Int32($0) }.sorted().map(WorkerProcess.init)
-            .filter { link("/proc/\($0.identifier)/exe") == own && $0.arguments.dropFirst().first == "worker" }
+            .filter {
+                link("/proc/\($0.identifier)/exe") == ownExecutable && $0.arguments.dropFirst().first == "worker"
+            }
     }
 
     private var arguments: [String] {
@@ -39,14 +41,14 @@ struct WorkerProcess: Equatable {
                 guard fields.count > 9, fields[3] == "0A", sockets.contains(String(fields[9])),
                     let address = Self.address(fields[1])
                 else { continue }
-                return (Self.reachable(address.host), address.port)
+                return (Self.reachableHost(address.host), address.port)
             }
         }
         return nil
     }
 
     /// Returns the loopback address if a worker listens on all interfaces, and else the address itself.
-    static func reachable(_ host: String) -> String { ["0.0.0.0": "127.0.0.1", "::": "::1"][host] ?? host }
+    static func reachableHost(_ host: String) -> String { ["0.0.0.0": "127.0.0.1", "::": "::1"][host] ?? host }
 
     /// Reads an address as the kernel writes it, for example `0100007F:2508`: 32-bit words in the machine's
     /// byte order, and a port.

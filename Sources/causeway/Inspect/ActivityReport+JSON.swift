@@ -17,18 +17,18 @@ extension ActivityReport {
                 ])
             } ?? .null,
             "frequentUpdates": .boolean(allowsFrequentUpdates),
-            "newest": newest.map {
+            "newest": newestVersion.map {
                 .members([
                     "timestamp": .integer($0.version.timestamp),
                     "sequence": .integer(Int64(clamping: $0.version.sequence)),
                     "isEnd": .boolean($0.isEnd), "state": .string($0.state.rawValue),
                 ])
             } ?? .null,
-            "sent": sent.map {
+            "sent": lastSent.map {
                 .members(["timestamp": .integer($0.timestamp), "at": .integer($0.atMilliseconds)])
             } ?? .null,
             "shownDigest": shownDigest.map { .string(Hexadecimal.text($0)) } ?? .null,
-            "held": held?.record ?? .null,
+            "held": heldCommand?.record ?? .null,
             "pace": .members([
                 "spacingMilliseconds": .integer(pace.spacingMilliseconds),
                 "stretchLevel": .integer(Int64(pace.spacingDoublings)),
@@ -45,7 +45,8 @@ extension ActivityReport {
 extension ActivityReport.Budget {
     var json: JSONValue {
         .members([
-            "left": .integer(Int64(left)), "of": .integer(Int64(pushes)), "reserved": .integer(Int64(reserved)),
+            "left": .integer(Int64(drawsLeft)), "of": .integer(Int64(drawsMax)),
+            "reserved": .integer(Int64(drawsReserved)),
             "fullAt": fullAtMilliseconds.map(JSONValue.integer) ?? .null,
         ])
     }

@@ -12,23 +12,23 @@ extension ActivityReport {
         activity: String,
         policy: Policy,
         lifetimeEndsMilliseconds: Int64? = nil,
-        nowMilliseconds now: Int64
+        nowMilliseconds: Int64
     ) {
-        let numbers = policy.pace
+        let paceSettings = policy.pace
         self.init(
             app: app.bundleIdentifier,
             activity: activity,
-            nowMilliseconds: now,
+            nowMilliseconds: nowMilliseconds,
             policy: policy.name,
             token: inspection.token.map(Token.init),
             registeredAtMilliseconds: inspection.registeredAtMilliseconds,
             allowsFrequentUpdates: inspection.allowsFrequentUpdates,
-            newest: inspection.newest.map(Newest.init),
-            sent: inspection.lastPush.map {
-                Sent(timestamp: $0.timestamp, atMilliseconds: $0.atMilliseconds)
+            newestVersion: inspection.newest.map(NewestVersion.init),
+            lastSent: inspection.lastPush.map {
+                SentVersion(timestamp: $0.timestamp, atMilliseconds: $0.atMilliseconds)
             },
             shownDigest: inspection.shownDigest,
-            held: inspection.heldCommand.map {
+            heldCommand: inspection.heldCommand.map {
                 HeldCommand(
                     version: $0.version,
                     record: JSONValue(parsing: $0.command) ?? .null,
@@ -36,11 +36,11 @@ extension ActivityReport {
                 )
             },
             pace: Pace(
-                spacingMilliseconds: inspection.spacingMilliseconds(numbers, nowMilliseconds: now),
-                spacingDoublings: inspection.spacingDoublings(numbers, nowMilliseconds: now),
-                nextPushAtMilliseconds: inspection.waitUntilMilliseconds(numbers, nowMilliseconds: now)
+                spacingMilliseconds: inspection.spacingMilliseconds(paceSettings, nowMilliseconds: nowMilliseconds),
+                spacingDoublings: inspection.spacingDoublings(paceSettings, nowMilliseconds: nowMilliseconds),
+                nextPushAtMilliseconds: inspection.waitUntilMilliseconds(paceSettings, nowMilliseconds: nowMilliseconds)
             ),
-            budget: Budget(inspection.budget(numbers, nowMilliseconds: now)),
+            budget: Budget(inspection.budget(paceSettings, nowMilliseconds: nowMilliseconds)),
             updatesUntilMilliseconds: inspection.updatesUntilMilliseconds,
             lifetimeEndsMilliseconds: lifetimeEndsMilliseconds
         )
@@ -54,22 +54,22 @@ extension DeviceReport {
         app: InspectedApp,
         device: String,
         policy: Policy,
-        nowMilliseconds now: Int64
+        nowMilliseconds: Int64
     ) {
         self.init(
             app: app.bundleIdentifier,
             device: device,
-            nowMilliseconds: now,
+            nowMilliseconds: nowMilliseconds,
             policy: policy.name,
-            starts: ActivityReport.Budget(
-                inspection.startBudget(policy.startBudget, nowMilliseconds: now)
+            startBudget: ActivityReport.Budget(
+                inspection.startBudget(policy.startBudget, nowMilliseconds: nowMilliseconds)
             ),
             addresses: inspection.slots.map { slot in
                 Address(
                     attributesType: slot.attributesType,
                     token: slot.token.map(ActivityReport.Token.init),
                     registeredAtMilliseconds: slot.registeredAtMilliseconds,
-                    held: slot.heldStarts.map {
+                    heldStarts: slot.heldStarts.map {
                         HeldCommand(
                             version: $0.version,
                             record: JSONValue(parsing: $0.command) ?? .null,
@@ -91,7 +91,7 @@ extension ActivityReport.Token {
     }
 }
 
-extension ActivityReport.Newest {
+extension ActivityReport.NewestVersion {
     fileprivate init(_ newest: ActivityInspection.NewestVersion) {
         self.init(version: newest.version, isEnd: newest.isEnd, state: newest.state)
     }
@@ -100,9 +100,9 @@ extension ActivityReport.Newest {
 extension ActivityReport.Budget {
     init(_ budget: InspectedBudget) {
         self.init(
-            left: budget.pushesLeft,
-            pushes: budget.bucket.pushes,
-            reserved: budget.bucket.reservedForAlerts,
+            drawsLeft: budget.pushesLeft,
+            drawsMax: budget.bucket.pushes,
+            drawsReserved: budget.bucket.reservedForAlerts,
             fullAtMilliseconds: budget.fullAtMilliseconds
         )
     }

@@ -14,59 +14,63 @@ extension ActivityReport {
         lines.add("shows", shownText)
         addHeld(to: &lines)
         lines.add("pace", paceText)
-        lines.add("budget", "\(budget.text(of: "pushes of priority 10", now: nowMilliseconds)); policy \(policy)")
+        lines.add(
+            "budget",
+            "\(budget.text(of: "pushes of priority 10", nowMilliseconds: nowMilliseconds)); policy \(policy)"
+        )
         lines.add("life", lifeText)
         return lines.lines
     }
 
-    private func ago(_ moment: Int64) -> String {
+    private func agoText(_ moment: Int64) -> String {
         "\(TimeText.relative(moment, to: nowMilliseconds)) (\(TimeText.clock(moment, now: nowMilliseconds)))"
     }
 
     private var tokenText: String {
         guard let token else {
-            return registeredAtMilliseconds.map { "none; the last was unregistered or retired \(ago($0))" }
+            return registeredAtMilliseconds.map { "none; the last was unregistered or retired \(agoText($0))" }
                 ?? "none has been registered"
         }
-        let registered = registeredAtMilliseconds.map { ", registered \(ago($0))" } ?? ""
+        let registered = registeredAtMilliseconds.map { ", registered \(agoText($0))" } ?? ""
         let frequent = allowsFrequentUpdates ? "frequent updates allowed" : "no frequent updates"
         return "sha256 \(token.fingerprint), \(token.environment.name)\(registered), \(frequent)"
     }
 
     private var newestText: String {
-        guard let newest else { return "no command has been admitted" }
-        let version = newest.version
+        guard let newestVersion else { return "no command has been admitted" }
+        let version = newestVersion.version
         let sequence = version.sequence == 0 ? "" : ", sequence \(version.sequence)"
         let age = TimeText.relative(UnixSeconds.milliseconds(ofSeconds: version.timestamp), to: nowMilliseconds)
-        return "\(version.timestamp), \(age)\(sequence)\(newest.isEnd ? ", an end" : ""): \(newest.state.words)"
+        return
+            "\(version.timestamp), \(age)\(sequence)\(newestVersion.isEnd ? ", an end" : ""): \(newestVersion.state.words)"
     }
 
     private var shownText: String {
-        guard let sent else { return "nothing that was sent from here" }
-        let push = "last push \(ago(sent.atMilliseconds)) as \(sent.timestamp)"
+        guard let lastSent else { return "nothing that was sent from here" }
+        let push = "last push \(agoText(lastSent.atMilliseconds)) as \(lastSent.timestamp)"
         guard let shownDigest else { return "\(push); what is shown is not known" }
         return "\(push); digest \(Hexadecimal.text(shownDigest))"
     }
 
     private func addHeld(to lines: inout LabelledLines) {
-        guard let held else {
-            return lines.add("waits", newest?.state == .waiting ? "the newest, in a worker" : "nothing")
+        guard let heldCommand else {
+            return lines.add("waits", newestVersion?.state == .waiting ? "the newest, in a worker" : "nothing")
         }
-        let age = TimeText.relative(held.timestampMilliseconds, to: nowMilliseconds)
-        let limit = held.expirationMilliseconds.map { ", or expires \(ago($0))" } ?? ""
+        let age = TimeText.relative(heldCommand.timestampMilliseconds, to: nowMilliseconds)
+        let limit = heldCommand.expirationMilliseconds.map { ", or expires \(agoText($0))" } ?? ""
         lines.add(
             "waits",
-            "\(held.event) of \(age)\(held.carriesAlert ? " with an alert" : ""): \(reasonForHolding(held))\(limit)",
-            held.contentState.map { "content-state \(Self.shortened($0.line))" } ?? "",
-            held.alert.map { "alert \(Self.shortened($0.line))" } ?? ""
+            "\(heldCommand.event) of \(age)\(heldCommand.carriesAlert ? " with an alert" : ""): \(reasonForHolding(heldCommand))\(limit)",
+            heldCommand.contentState.map { "content-state \(Self.shortened($0.line))" } ?? "",
+            heldCommand.alert.map { "alert \(Self.shortened($0.line))" } ?? ""
         )
     }
 
-    private func reasonForHolding(_ held: HeldCommand) -> String {
-        guard let newest, newest.version == held.version else {
+    private func reasonForHolding(_ heldCommand: HeldCommand) -> String {
+        guard let newestVersion, newestVersion.version == heldCommand.version else {
             return "until the newest, which carries its alert, is known to have been sent"
         }
-        return newest.state == .held ? "until a token registers" : "being sent, kept until the answer is known"
+        return newestVersion.state == .held ? "until a token registers" : "being sent, kept until the answer is known"
     }
 
     private static func shortened(_ text: String) -> String {
@@ -74,28 +78,29 @@ extension ActivityReport {
     }
 
     private var paceText: String {
-        let next =
+        let nextText =
             pace.nextPushAtMilliseconds.map { "the next \(TimeText.relative($0, to: nowMilliseconds))" }
             ?? "the next may go now"
-        let stretch =
+        let stretchText =
             pace.spacingDoublings == 0
             ? "" : ", stretched by 429s (level \(pace.spacingDoublings))"
-        return "one push in \(TimeText.span(pace.spacingMilliseconds))\(stretch); \(next)"
+        return "one push in \(TimeText.span(pace.spacingMilliseconds))\(stretchText); \(nextText)"
     }
 
     private var lifeText: String {
         guard let end = updatesUntilMilliseconds else { return "not begun" }
-        let birth = "began \(ago(end - Self.lifeMilliseconds))"
-        if newest?.isEnd == true, lifetimeEndsMilliseconds != nil {
-            return "\(birth); its lifetime has ended it"
+        let beginText = "began \(agoText(end - Self.lifeMilliseconds))"
+        if newestVersion?.isEnd == true, lifetimeEndsMilliseconds != nil {
+            return "\(beginText); its lifetime has ended it"
         }
-        if newest?.isEnd == true { return "\(birth); ended, only a start opens it again" }
+        if newestVersion?.isEnd == true { return "\(beginText); ended, only a start opens it again" }
         if let lifetimeEndsMilliseconds {
-            return "\(birth); its lifetime ends at \(TimeText.clock(lifetimeEndsMilliseconds, now: nowMilliseconds))"
+            return
+                "\(beginText); its lifetime ends at \(TimeText.clock(lifetimeEndsMilliseconds, now: nowMilliseconds))"
         }
         return end > nowMilliseconds
-            ? "\(birth); updates until \(TimeText.clock(end, now: nowMilliseconds)), for \(TimeText.span(end - nowMilliseconds))"
-            : "\(birth); its 8 hours are over, only an end is sent"
+            ? "\(beginText); updates until \(TimeText.clock(end, now: nowMilliseconds)), for \(TimeText.span(end - nowMilliseconds))"
+            : "\(beginText); its 8 hours are over, only an end is sent"
     }
 
     /// How long after an activity's start iOS accepts its updates: 8 hours. Later, Causeway sends only an
@@ -117,11 +122,13 @@ extension ActivityInspection.State {
 }
 
 extension ActivityReport.Budget {
-    func text(of what: String, now: Int64) -> String {
-        let kept =
-            reserved == 0
-            ? "" : left <= reserved ? ", all for alerts and ends" : ", \(reserved) of them for alerts and ends"
-        let full = fullAtMilliseconds.map { "; full \(TimeText.relative($0, to: now))" } ?? ""
-        return "\(left) of \(pushes) \(what) left\(left == 0 ? "" : kept)\(full)"
+    func text(of what: String, nowMilliseconds: Int64) -> String {
+        let reserveText =
+            drawsReserved == 0
+            ? ""
+            : drawsLeft <= drawsReserved
+                ? ", all for alerts and ends" : ", \(drawsReserved) of them for alerts and ends"
+        let fullText = fullAtMilliseconds.map { "; full \(TimeText.relative($0, to: nowMilliseconds))" } ?? ""
+        return "\(drawsLeft) of \(drawsMax) \(what) left\(drawsLeft == 0 ? "" : reserveText)\(fullText)"
     }
 }

@@ -12,13 +12,13 @@ struct ActivityReport {
     }
 
     /// The newest version that was admitted.
-    struct Newest: Equatable {
+    struct NewestVersion: Equatable {
         var version: Version
         var isEnd: Bool
         var state: ActivityInspection.State
     }
 
-    struct Sent: Equatable {
+    struct SentVersion: Equatable {
         /// The `aps.timestamp` with which Causeway sent the version. It can be above the command's own (R11).
         var timestamp: Int64
         var atMilliseconds: Int64
@@ -26,9 +26,9 @@ struct ActivityReport {
 
     /// The state of a token bucket. The bucket limits pushes at priority 10, or starts.
     struct Budget: Equatable {
-        var left: Int
-        var pushes: Int
-        var reserved: Int
+        var drawsLeft: Int
+        var drawsMax: Int
+        var drawsReserved: Int
         /// When the bucket will be full again; nil if it is full now.
         var fullAtMilliseconds: Int64?
     }
@@ -51,11 +51,11 @@ struct ActivityReport {
     /// When the token was registered. Without a token: when the last token was unregistered or retired.
     var registeredAtMilliseconds: Int64?
     var allowsFrequentUpdates = false
-    var newest: Newest?
-    var sent: Sent?
+    var newestVersion: NewestVersion?
+    var lastSent: SentVersion?
     /// The digest of the content that the activity shows; nil if the content is unknown.
     var shownDigest: UInt64?
-    var held: HeldCommand?
+    var heldCommand: HeldCommand?
     var pace: Pace
     var budget: Budget
     /// Until when iOS accepts updates: eight hours after the activity's start. Nil before the first admission
@@ -77,7 +77,7 @@ struct HeldCommand {
     var timestampMilliseconds: Int64 { UnixSeconds.milliseconds(ofSeconds: version.timestamp) }
     /// When the held command expires, UNIX milliseconds. Nil: Redis holds the command as long as it keeps the
     /// activity.
-    var expirationMilliseconds: Int64? { record["expiration"]?.whole.map(UnixSeconds.milliseconds) }
+    var expirationMilliseconds: Int64? { record["expiration"]?.integerValue.map(UnixSeconds.milliseconds) }
     var contentState: JSONValue? { record["aps"]?["content-state"] }
     var alert: JSONValue? { record["aps"]?["alert"] }
 }

@@ -10,17 +10,17 @@ extension AudienceReport {
             "app": .string(app), "audience": .string(audience), "now": .integer(nowMilliseconds),
             "policy": .string(policy), "members": census.json,
             "channels": .array(channels.map(Self.json)),
-            "newest": newest.map {
+            "newest": newestVersion.map {
                 .members([
                     "timestamp": .integer($0.version.timestamp),
                     "sequence": .integer(Int64(clamping: $0.version.sequence)), "isSettled": .boolean($0.isSettled),
                 ])
             } ?? .null,
-            "sent": admitted.map(Self.json) ?? .null,
+            "sent": lastAdmission.map(Self.json) ?? .null,
             "budget": budget.json, "frequentBudget": frequentBudget.json,
-            "underWay": .array(underWay.map { $0.json(now: nowMilliseconds) }),
+            "underWay": .array(roundsUnderWay.map { $0.json(nowMilliseconds: nowMilliseconds) }),
             "finished": .array(
-                finished.map { round in
+                finishedRounds.map { round in
                     .members([
                         "timestamp": .integer(round.version.timestamp),
                         "sequence": .integer(Int64(clamping: round.version.sequence)),
@@ -54,16 +54,17 @@ extension AudienceReport {
     }
 }
 
-extension AudienceReport.UnderWay {
-    fileprivate func json(now: Int64) -> JSONValue {
+extension AudienceReport.RoundUnderWay {
+    fileprivate func json(nowMilliseconds: Int64) -> JSONValue {
         .members([
             "timestamp": .integer(version.timestamp), "sequence": .integer(Int64(clamping: version.sequence)),
             "admittedAt": .integer(admittedAtMilliseconds), "ranges": .integer(Int64(rangeCount)),
             "rangesFinished": .integer(Int64(rangesFinished)), "share": .number(progressFraction),
-            "perSecond": perSecond(now: now).map(JSONValue.number) ?? .null, "members": counts.json,
+            "perSecond": membersPerSecond(nowMilliseconds: nowMilliseconds).map(JSONValue.number) ?? .null,
+            "members": counts.json,
             "times": times.json, "parked": .integer(Int64(parkedCount)),
             "progress": .array(
-                ranges.map { range in
+                unfinishedRanges.map { range in
                     .members([
                         "range": .integer(Int64(range.range.index)), "share": .number(range.progressFraction),
                         "members": range.counts.json,
@@ -77,12 +78,13 @@ extension AudienceReport.UnderWay {
 extension AudienceCensus {
     fileprivate var json: JSONValue {
         .members([
-            "count": .integer(Int64(estimate)), "isExact": .boolean(isComplete), "read": .integer(Int64(members)),
-            "devices": .integer(Int64(devices)), "sandbox": .integer(Int64(sandbox)),
-            "frequentUpdates": .integer(Int64(frequent)), "channels": .integer(Int64(onChannels)),
-            "pages": .integer(Int64(pages)),
-            "pagesRead": .integer(Int64(pagesRead)), "unreadable": .integer(Int64(unreadable)),
-            "bytes": .integer(Int64(bytes)), "bySegment": .array(membersBySegment.map { .integer(Int64($0)) }),
+            "count": .integer(Int64(estimatedMemberCount)), "isExact": .boolean(isComplete),
+            "read": .integer(Int64(memberCount)),
+            "devices": .integer(Int64(deviceCount)), "sandbox": .integer(Int64(sandboxCount)),
+            "frequentUpdates": .integer(Int64(frequentUpdateCount)), "channels": .integer(Int64(channelDeviceCount)),
+            "pages": .integer(Int64(pageCount)),
+            "pagesRead": .integer(Int64(pagesRead)), "unreadable": .integer(Int64(unreadableCount)),
+            "bytes": .integer(Int64(pageBytes)), "bySegment": .array(membersBySegment.map { .integer(Int64($0)) }),
         ])
     }
 }

@@ -14,83 +14,89 @@ extension AudienceReport {
         lines.add("sent", sentText)
         lines.add(
             "budget",
-            "\(budget.text(of: "pushes of priority 10", now: nowMilliseconds)); policy \(policy)",
-            "with frequent updates \(frequentBudget.text(of: "pushes", now: nowMilliseconds))"
+            "\(budget.text(of: "pushes of priority 10", nowMilliseconds: nowMilliseconds)); policy \(policy)",
+            "with frequent updates \(frequentBudget.text(of: "pushes", nowMilliseconds: nowMilliseconds))"
         )
-        if underWay.isEmpty { lines.add("rounds", "none under way") }
-        for round in underWay { lines.add("round", progressText(round), speedText(round), rangesText(round)) }
+        if roundsUnderWay.isEmpty { lines.add("rounds", "none under way") }
+        for round in roundsUnderWay { lines.add("round", progressText(round), speedText(round), rangesText(round)) }
         addFinished(to: &lines)
         return lines.lines
     }
 
     private var membersText: String {
-        let count = census.isComplete ? "\(census.members)" : "about \(census.estimate)"
-        guard census.members > 0 else { return count }
-        let devices = census.devices == 0 ? "" : ", \(Self.percent(census.devices, of: census.members)) devices"
-        let sandbox = Self.percent(census.sandbox, of: census.members)
-        let frequent = Self.percent(census.frequent, of: census.members)
+        let count = census.isComplete ? "\(census.memberCount)" : "about \(census.estimatedMemberCount)"
+        guard census.memberCount > 0 else { return count }
+        let devices =
+            census.deviceCount == 0 ? "" : ", \(Self.percent(census.deviceCount, of: census.memberCount)) devices"
+        let sandbox = Self.percent(census.sandboxCount, of: census.memberCount)
+        let frequent = Self.percent(census.frequentUpdateCount, of: census.memberCount)
         let channels =
-            census.onChannels == 0 ? "" : ", \(Self.percent(census.onChannels, of: census.members)) take channels"
+            census.channelDeviceCount == 0
+            ? "" : ", \(Self.percent(census.channelDeviceCount, of: census.memberCount)) take channels"
         return "\(count)\(devices), \(sandbox) sandbox, \(frequent) allow frequent updates\(channels)"
     }
 
     private var pagesText: String {
-        guard census.pages > 0 else { return "" }
+        guard census.pageCount > 0 else { return "" }
         let read = census.isComplete ? "" : ", of which \(census.pagesRead) were read (all with --all-members)"
-        let unreadable = census.unreadable == 0 ? "" : ", \(census.unreadable) cannot be read whole"
+        let unreadable = census.unreadableCount == 0 ? "" : ", \(census.unreadableCount) cannot be read whole"
         let bySegment = census.membersBySegment
         return
-            "on \(census.pages) pages\(read)\(unreadable); \(bySegment.min() ?? 0) to \(bySegment.max() ?? 0) a segment"
+            "on \(census.pageCount) pages\(read)\(unreadable); \(bySegment.min() ?? 0) to \(bySegment.max() ?? 0) a segment"
     }
 
     private func channelText(_ channel: AudienceInspection.Channel) -> String {
         let (environment, storage) = (channel.channel.environment.name, channel.channel.storage.name)
-        let created = ago(channel.createdAtMilliseconds)
+        let created = agoText(channel.createdAtMilliseconds)
         return "\(channel.channel.identifier), \(environment), storage \(storage); created \(created)"
     }
 
     private var newestText: String {
-        guard let newest else { return "no command has been admitted" }
-        let state = newest.isSettled ? "settled" : "admitted, not known to be in the fan-out topic"
-        return "\(text(newest.version)): \(state)"
+        guard let newestVersion else { return "no command has been admitted" }
+        let state = newestVersion.isSettled ? "settled" : "admitted, not known to be in the fan-out topic"
+        return "\(text(newestVersion.version)): \(state)"
     }
 
     private var sentText: String {
-        guard let admitted else { return "nothing" }
-        let grant = admitted.grant
-        let kind = admitted.isEnd ? "an end" : admitted.isStart ? "a start" : "an update"
+        guard let lastAdmission else { return "nothing" }
+        let grant = lastAdmission.grant
+        let kind = lastAdmission.isEnd ? "an end" : lastAdmission.isStart ? "a start" : "an update"
         let priorities = "priority \(grant.priority), \(grant.frequentPriority) with frequent updates"
-        let expires = TimeText.relative(UnixSeconds.milliseconds(ofSeconds: admitted.expiration), to: nowMilliseconds)
+        let expires = TimeText.relative(
+            UnixSeconds.milliseconds(ofSeconds: lastAdmission.expiration),
+            to: nowMilliseconds
+        )
         return
-            "\(kind) \(ago(admitted.atMilliseconds)) as \(grant.timestamp), \(priorities)\(grant.isDemoted ? ", demoted" : "")"
+            "\(kind) \(agoText(lastAdmission.atMilliseconds)) as \(grant.timestamp), \(priorities)\(grant.isDemoted ? ", demoted" : "")"
             + "; expires \(expires)"
     }
 
-    private func progressText(_ round: UnderWay) -> String {
+    private func progressText(_ round: RoundUnderWay) -> String {
         let parked = round.parkedCount == 0 ? "" : ", \(round.parkedCount) members are tried again"
         let broadcasts = round.rangesFinished == round.rangeCount ? ", broadcasts not finished" : ""
         return "\(text(round.version)): \(Self.percent(round.progressFraction)) of the way, \(round.rangesFinished) of "
             + "\(round.rangeCount) ranges finished\(parked)\(broadcasts)"
     }
 
-    private func speedText(_ round: UnderWay) -> String {
-        let speed = round.perSecond(now: nowMilliseconds).map { ", \(Int($0.rounded())) a second" } ?? ""
-        return "admitted \(ago(round.admittedAtMilliseconds)); \(round.counts.total) members\(speed)"
+    private func speedText(_ round: RoundUnderWay) -> String {
+        let speed =
+            round.membersPerSecond(nowMilliseconds: nowMilliseconds).map { ", \(Int($0.rounded())) a second" } ?? ""
+        return "admitted \(agoText(round.admittedAtMilliseconds)); \(round.counts.total) members\(speed)"
     }
 
-    private func rangesText(_ round: UnderWay) -> String {
-        let last = round.ranges.sorted { $0.progressFraction < $1.progressFraction }.prefix(Self.rangesMax)
-        guard !last.isEmpty else { return "" }
-        let names = last.map { "\($0.range.index) at \(Self.percent($0.progressFraction))" }.joined(separator: ", ")
-        return "\(round.ranges.count) under way; furthest behind: \(names)"
+    private func rangesText(_ round: RoundUnderWay) -> String {
+        let slowestRanges = round.unfinishedRanges.sorted { $0.progressFraction < $1.progressFraction }.prefix(Self.rangesMax)
+        guard !slowestRanges.isEmpty else { return "" }
+        let names = slowestRanges.map { "\($0.range.index) at \(Self.percent($0.progressFraction))" }.joined(separator: ", ")
+        return "\(round.unfinishedRanges.count) under way; furthest behind: \(names)"
     }
 
     private func addFinished(to lines: inout LabelledLines) {
-        guard !finished.isEmpty else { return }
+        guard !finishedRounds.isEmpty else { return }
         lines.add("")
         lines.addTable(
             header: ["last rounds", "timestamp", "took"] + MemberOutcome.allCases.map { "\($0.name)" },
-            rows: finished.map { round in
+            rows: finishedRounds.map { round in
                 let span = round.times.lastResponseMilliseconds - round.times.firstResponseMilliseconds
                 let took = round.times.firstResponseMilliseconds < 0 ? "-" : TimeText.span(span)
                 return [
@@ -102,7 +108,7 @@ extension AudienceReport {
         )
     }
 
-    private func ago(_ moment: Int64) -> String {
+    private func agoText(_ moment: Int64) -> String {
         "\(TimeText.relative(moment, to: nowMilliseconds)) (\(TimeText.clock(moment, now: nowMilliseconds)))"
     }
 

@@ -5,13 +5,13 @@ import LiveActivity
 /// The known facts about one audience. Times are UNIX milliseconds by Redis' clock.
 struct AudienceReport {
     /// A version whose ranges and broadcasts are not all finished.
-    struct UnderWay {
+    struct RoundUnderWay {
         var version: Version
         var admittedAtMilliseconds: Int64
         var rangeCount: Int
         var rangesFinished: Int
         /// Ranges that have begun and are not finished.
-        var ranges: [Range] = []
+        var unfinishedRanges: [UnfinishedRange] = []
         /// Counts and times of all ranges, including finished ones.
         var counts: MemberCounts
         var times: RoundTimes
@@ -19,19 +19,19 @@ struct AudienceReport {
 
         /// The share of the audience's members that the version has passed, from 0 to 1.
         var progressFraction: Double {
-            (Double(rangesFinished) + ranges.reduce(0) { $0 + $1.progressFraction }) / Double(rangeCount)
+            (Double(rangesFinished) + unfinishedRanges.reduce(0) { $0 + $1.progressFraction }) / Double(rangeCount)
         }
 
         /// Returns how many members per second got the version, since APNs' first answer.
-        func perSecond(now: Int64) -> Double? {
-            let milliseconds = now - times.firstResponseMilliseconds
+        func membersPerSecond(nowMilliseconds: Int64) -> Double? {
+            let milliseconds = nowMilliseconds - times.firstResponseMilliseconds
             guard times.firstResponseMilliseconds >= 0, milliseconds > 0 else { return nil }
             return Double(counts.total) * 1_000 / Double(milliseconds)
         }
     }
 
     /// The progress of a version in one range.
-    struct Range {
+    struct UnfinishedRange {
         var range: SegmentRange
         var progressFraction: Double
         var counts: MemberCounts
@@ -43,14 +43,14 @@ struct AudienceReport {
     var policy: String
     var census: AudienceCensus
     var channels: [AudienceInspection.Channel]
-    var newest: AudienceInspection.NewestVersion?
-    var admitted: AudienceInspection.AdmittedVersion?
+    var newestVersion: AudienceInspection.NewestVersion?
+    var lastAdmission: AudienceInspection.AdmittedVersion?
     var budget: ActivityReport.Budget
     var frequentBudget: ActivityReport.Budget
     /// The versions under way, newest first.
-    var underWay: [UnderWay]
+    var roundsUnderWay: [RoundUnderWay]
     /// Versions whose ranges and broadcasts are all finished, newest first.
-    var finished: [AudienceInspection.Round]
+    var finishedRounds: [AudienceInspection.Round]
 
     init(
         _ inspection: AudienceInspection,
@@ -58,26 +58,27 @@ struct AudienceReport {
         app: InspectedApp,
         audience: String,
         resultsMax: Int,
-        nowMilliseconds now: Int64
+        nowMilliseconds: Int64
     ) {
         let policy = app.policy(named: nil)
-        let budgets = inspection.budgets(policy.pace, nowMilliseconds: now)
+        let budgets = inspection.budgets(policy.pace, nowMilliseconds: nowMilliseconds)
         self.app = app.bundleIdentifier
         self.audience = audience
-        nowMilliseconds = now
+        self.nowMilliseconds = nowMilliseconds
         self.policy = policy.name
         self.census = census
         channels = inspection.channels
-        newest = inspection.newest
-        admitted = inspection.admitted
+        newestVersion = inspection.newest
+        lastAdmission = inspection.admitted
         budget = ActivityReport.Budget(budgets.budget)
         frequentBudget = ActivityReport.Budget(budgets.frequentBudget)
-        underWay = inspection.rounds.reversed().filter { !$0.isFinished }.map { UnderWay($0, inspection.progress) }
-        finished = Array(inspection.rounds.reversed().filter(\.isFinished).prefix(resultsMax))
+        roundsUnderWay = inspection.rounds.reversed().filter { !$0.isFinished }
+            .map { RoundUnderWay($0, inspection.progress) }
+        finishedRounds = Array(inspection.rounds.reversed().filter(\.isFinished).prefix(resultsMax))
     }
 }
 
-extension AudienceReport.UnderWay {
+extension AudienceReport.RoundUnderWay {
     fileprivate init(_ round: AudienceInspection.Round, _ progress: [AudienceInspection.Progress]) {
         self.init(
             version: round.version,
@@ -91,11 +92,11 @@ extension AudienceReport.UnderWay {
             // Skip the checkpoints of finished ranges. The counts of a finished range are already in
             // `round.counts`, and its last checkpoint may be older.
             guard !round.finishedRanges.contains(Int(entry.range.index)),
-                let stands = RangeProgress(checkpoint: entry.checkpoint, of: entry.range),
-                let version = stands.versions.first(where: { $0.version == round.version })
+                let rangeProgress = RangeProgress(checkpoint: entry.checkpoint, of: entry.range),
+                let version = rangeProgress.versions.first(where: { $0.version == round.version })
             else { continue }
-            ranges.append(
-                AudienceReport.Range(
+            unfinishedRanges.append(
+                AudienceReport.UnfinishedRange(
                     range: entry.range,
                     progressFraction: version.progressFraction,
                     counts: version.counts
@@ -103,7 +104,7 @@ extension AudienceReport.UnderWay {
             )
             counts.add(version.counts)
             times.add(version.times)
-            parkedCount += stands.parkedCount
+            parkedCount += rangeProgress.parkedCount
         }
     }
 }

@@ -11,21 +11,21 @@ struct DeviceReport {
         var token: ActivityReport.Token?
         var registeredAtMilliseconds: Int64?
         /// Starts that wait for a token, oldest first.
-        var held: [HeldCommand]
+        var heldStarts: [HeldCommand]
     }
 
     var app: String
     var device: String
     var nowMilliseconds: Int64
     var policy: String
-    var starts: ActivityReport.Budget
+    var startBudget: ActivityReport.Budget
     /// The tokens and held starts of each attributes type, in the order of the types' names.
     var addresses: [Address]
 
     func lines() -> [String] {
         var lines = LabelledLines()
         lines.add("device", "\(device) of \(app)")
-        lines.add("starts", "\(starts.text(of: "starts", now: nowMilliseconds)); policy \(policy)")
+        lines.add("starts", "\(startBudget.text(of: "starts", nowMilliseconds: nowMilliseconds)); policy \(policy)")
         lines.add("")
         lines.addTable(
             header: ["attributes type", "push-to-start token", "environment", "registered", "waits"],
@@ -34,7 +34,7 @@ struct DeviceReport {
                     address.attributesType, address.token.map { "sha256 \($0.fingerprint)" } ?? "none",
                     address.token.map { "\($0.environment.name)" } ?? "-",
                     address.registeredAtMilliseconds.map { TimeText.relative($0, to: nowMilliseconds) } ?? "-",
-                    waits(address.held),
+                    waitingText(address.heldStarts),
                 ]
             },
             rightAligned: []
@@ -42,17 +42,17 @@ struct DeviceReport {
         return lines.lines
     }
 
-    private func waits(_ held: [HeldCommand]) -> String {
-        guard let oldest = held.first else { return "nothing" }
+    private func waitingText(_ heldStarts: [HeldCommand]) -> String {
+        guard let oldest = heldStarts.first else { return "nothing" }
         let time = TimeText.relative(oldest.timestampMilliseconds, to: nowMilliseconds)
-        return held.count == 1 ? "start of \(time)" : "\(held.count) starts, the oldest of \(time)"
+        return heldStarts.count == 1 ? "start of \(time)" : "\(heldStarts.count) starts, the oldest of \(time)"
     }
 
     /// The report as JSON, for programs.
     var json: JSONValue {
         .members([
             "app": .string(app), "device": .string(device), "now": .integer(nowMilliseconds),
-            "policy": .string(policy), "starts": starts.json,
+            "policy": .string(policy), "starts": startBudget.json,
             "tokens": .array(
                 addresses.map { address in
                     .members([
@@ -60,7 +60,7 @@ struct DeviceReport {
                         "sha256": address.token.map { .string($0.fingerprint) } ?? .null,
                         "environment": address.token.map { .string("\($0.environment.name)") },
                         "registeredAt": address.registeredAtMilliseconds.map(JSONValue.integer),
-                        "held": .array(address.held.map(\.record)),
+                        "held": .array(address.heldStarts.map(\.record)),
                     ])
                 }
             ),

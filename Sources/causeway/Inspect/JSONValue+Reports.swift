@@ -19,7 +19,7 @@ extension JSONValue {
         return text
     }
 
-    var whole: Int64? {
+    var integerValue: Int64? {
         guard case .integer(let number) = self else { return nil }
         return number
     }

@@ -19,10 +19,10 @@ struct ResultSection {
         (try? tail.get())?.records.first { $0["priority"] != nil }?["policy"]?.text
     }
 
-    func lines(now: Int64) -> [String] {
+    func lines(nowMilliseconds: Int64) -> [String] {
         switch tail {
         case .success(let tail):
-            return tail.lines(now: now)
+            return tail.lines(nowMilliseconds: nowMilliseconds)
         case .failure(let error):
             var lines = LabelledLines()
             lines.add("results", "cannot be read: \(error)")

@@ -2,7 +2,7 @@ import enum CausewayRecords.JSONValue
 
 extension ResultTail {
     /// Returns a table of the results, newest first. Without results, says how far the search went.
-    func lines(now: Int64) -> [String] {
+    func lines(nowMilliseconds: Int64) -> [String] {
         var lines = LabelledLines()
         guard !records.isEmpty else {
             lines.add("results", isComplete ? "none" : "none among the last \(recordsRead) of all activities")
@@ -11,16 +11,17 @@ extension ResultTail {
         lines.add("")
         lines.addTable(
             header: ["last results", "", "outcome", "priority", "timestamp", "command"],
-            rows: records.map { Self.row($0, now: now) },
+            rows: records.map { Self.row($0, nowMilliseconds: nowMilliseconds) },
             rightAligned: []
         )
         return lines.lines
     }
 
-    private static func row(_ record: JSONValue, now: Int64) -> [String] {
+    private static func row(_ record: JSONValue, nowMilliseconds: Int64) -> [String] {
         let times = record["times"]
-        let moment = ["answered", "sent", "admitted", "received", "record"].lazy.compactMap { times?[$0]?.whole }.first
-        let superseded = record["superseded"]?.whole.map { "\($0) superseded" }
+        let moment = ["answered", "sent", "admitted", "received", "record"].lazy.compactMap { times?[$0]?.integerValue }
+            .first
+        let superseded = record["superseded"]?.integerValue.map { "\($0) superseded" }
         let dropped: String? =
             if case .array(let names)? = record["dropped"] {
                 "without " + names.compactMap { $0.text }.joined(separator: ", ")
@@ -29,14 +30,14 @@ extension ResultTail {
             }
         let cause = record["cause"]?.text.map { "because of its \($0)" }
         let remarks = [record["reason"]?.text, cause, superseded, dropped].compactMap(\.self).joined(separator: ", ")
-        let priority = record["priority"]?.whole
+        let priority = record["priority"]?.integerValue
             .map { record["demoted"] == .boolean(true) ? "10, sent at \($0)" : "\($0)" }
         return [
-            moment.map { TimeText.clock($0, now: now) } ?? "-",
-            moment.map { TimeText.relative($0, to: now) } ?? "",
+            moment.map { TimeText.clock($0, now: nowMilliseconds) } ?? "-",
+            moment.map { TimeText.relative($0, to: nowMilliseconds) } ?? "",
             (record["outcome"]?.text ?? "?") + (remarks.isEmpty ? "" : " (\(remarks))"),
             priority ?? "-",
-            record["timestamp"]?.whole.map { "\($0)" } ?? "-",
+            record["timestamp"]?.integerValue.map { "\($0)" } ?? "-",
             record["command"]?.text ?? "-",
         ]
     }

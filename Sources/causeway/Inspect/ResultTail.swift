@@ -11,13 +11,13 @@ import enum CausewayRecords.JSONValue
 ///
 /// The search reads one window of offsets after another, each several times as long as the one before, until
 /// it has enough results. So an activity with a recent push costs one short fetch. ``recordsMax`` and
-/// ``timeMilliseconds`` limit the search.
+/// ``searchMillisecondsMax`` limit the search.
 struct ResultTail {
     static let recordsMax: Int64 = 200_000
-    static let timeMilliseconds: Int64 = 5_000
+    static let searchMillisecondsMax: Int64 = 5_000
     private static let firstWindowRecords: Int64 = 2_000
     private static let windowGrowth: Int64 = 5
-    private static let requestMilliseconds: Int32 = 3_000
+    private static let requestTimeoutMilliseconds: Int32 = 3_000
 
     /// The results as the topic has them, newest first.
     private(set) var records: [JSONValue] = []
@@ -34,35 +34,35 @@ struct ResultTail {
         app: String,
         count: Int,
         kafka: WorkerConfiguration.Kafka,
-        limitMilliseconds: Int64 = ResultTail.timeMilliseconds
+        limitMilliseconds: Int64 = ResultTail.searchMillisecondsMax
     ) throws(KafkaError) {
         let properties = try kafka.consumerProperties
         let contact = BrokerContact(of: "causeway inspect", properties: properties)
         let reader = try PartitionReader(properties: properties, topic: kafka.topics.results, logHandler: contact)
         defer { _ = reader.close(deadlineMilliseconds: 1_000) }
-        guard reader.awaitBroker(timeoutMilliseconds: Self.requestMilliseconds, { contact.check(false) }) else {
+        guard reader.awaitBroker(timeoutMilliseconds: Self.requestTimeoutMilliseconds, { contact.check(false) }) else {
             throw contact.error
         }
         let key = Array(activity.utf8)
-        let partitions = try reader.partitionCount(timeoutMilliseconds: Self.requestMilliseconds)
+        let partitions = try reader.partitionCount(timeoutMilliseconds: Self.requestTimeoutMilliseconds)
         let partitioner = try kafka.producerProperties.last { $0.name == "partitioner" }?.value
-        let place = reader.partition(of: key, among: partitions, partitioner: partitioner)
+        let keyPartition = reader.partition(of: key, among: partitions, partitioner: partitioner)
         let deadline = ContinuousClock.now + .milliseconds(limitMilliseconds)
-        var found: [(timestamp: Int64, record: JSONValue)] = []
+        var foundResults: [(timestamp: Int64, record: JSONValue)] = []
         isComplete = true
-        for partition in place.map({ $0..<$0 + 1 }) ?? 0..<partitions {
+        for partition in keyPartition.map({ $0..<$0 + 1 }) ?? 0..<partitions {
             guard Self.milliseconds(until: deadline) > 0 else {
                 isComplete = false
                 break
             }
-            found += try search(reader, partition, count: count, until: deadline) { message in
+            foundResults += try search(reader, partition, count: count, until: deadline) { message in
                 guard message.key?.elementsEqual(key) == true, let value = message.value,
                     let record = JSONValue(parsing: value), record["app"]?.text == app
                 else { return nil }
                 return record
             }
         }
-        records = found.enumerated()
+        records = foundResults.enumerated()
             .sorted { ($1.element.timestamp, $0.offset) < ($0.element.timestamp, $1.offset) }
             .prefix(count).map(\.element.record)
     }
@@ -75,35 +75,35 @@ struct ResultTail {
         until deadline: ContinuousClock.Instant,
         _ match: (borrowing Message) -> JSONValue?
     ) throws(KafkaError) -> [(timestamp: Int64, record: JSONValue)] {
-        let watermarks = try reader.watermarks(of: partition, timeoutMilliseconds: Self.requestMilliseconds)
+        let watermarks = try reader.watermarks(of: partition, timeoutMilliseconds: Self.requestTimeoutMilliseconds)
         let begin = max(watermarks.low, watermarks.high - Self.recordsMax, 0)
         var end = max(begin, watermarks.high)
         var window = Self.firstWindowRecords
-        var found: [(timestamp: Int64, record: JSONValue)] = []
-        while end > begin, found.count < count {
+        var foundResults: [(timestamp: Int64, record: JSONValue)] = []
+        while end > begin, foundResults.count < count {
             let start = max(begin, end - window)
-            var inWindow: [(timestamp: Int64, record: JSONValue)] = []
+            var windowResults: [(timestamp: Int64, record: JSONValue)] = []
             let isRead = try reader.read(
                 partition,
                 offsets: start..<end,
                 timeoutMilliseconds: Self.milliseconds(until: deadline)
             ) { message in
-                if let record = match(message) { inWindow.append((message.timestampMilliseconds, record)) }
+                if let record = match(message) { windowResults.append((message.timestampMilliseconds, record)) }
             }
             // Drop a window that was read only in part. Kafka sends the older records first, so newer results
             // would be missing.
             guard isRead else { break }
             recordsRead += end - start
-            found += inWindow.reversed()
+            foundResults += windowResults.reversed()
             end = start
             window *= Self.windowGrowth
         }
         if end > watermarks.low { isComplete = false }
-        return found
+        return foundResults
     }
 
     private static func milliseconds(until deadline: ContinuousClock.Instant) -> Int64 {
-        let left = ContinuousClock.now.duration(to: deadline).components
-        return max(0, left.seconds * 1_000 + left.attoseconds / 1_000_000_000_000_000)
+        let remaining = ContinuousClock.now.duration(to: deadline).components
+        return max(0, remaining.seconds * 1_000 + remaining.attoseconds / 1_000_000_000_000_000)
     }
 }

@@ -5,7 +5,7 @@ import Numbers
 /// sent with the text.
 enum TokenFingerprint {
     /// The number of hexadecimal digits of the hash that are shown.
-    static let digits = 12
+    static let digitCount = 12
 
     /// Returns the beginning of the token's SHA-256, as printed by `printf %s TOKEN | sha256sum`.
     static func text(of token: some Collection<UInt8>) -> String {
@@ -13,6 +13,6 @@ enum TokenFingerprint {
         var digest = [UInt8](repeating: 0, count: Int(EVP_MAX_MD_SIZE))
         var count: UInt32 = 0
         guard EVP_Digest(bytes, bytes.count, &digest, &count, EVP_sha256(), nil) == 1 else { return "not available" }
-        return digest.prefix(digits / 2).withUnsafeBytes { Hexadecimal.text($0) }
+        return digest.prefix(digitCount / 2).withUnsafeBytes { Hexadecimal.text($0) }
     }
 }

@@ -8,19 +8,19 @@ struct RecordCheck {
     }
 
     /// The names of a configuration's apps and policies. Records may use no others.
-    struct Names {
+    struct ConfiguredNames {
         /// The name of each app's policy, by bundle id.
-        var apps: [String: String]
+        var policyNamesByApp: [String: String]
         /// The fields that each policy drops from a body that is too large, by the policy's name.
-        var policies: [String: DroppedFields]
+        var droppedFieldsByPolicy: [String: DroppedFields]
     }
 
     /// The allowed names; nil allows any name.
-    var names: Names?
+    var names: ConfiguredNames?
     /// The contract of each app, by bundle id: the shapes that its phones can decode.
     var contracts: [String: ContractRule]
-    private(set) var records = 0
-    private(set) var faults = 0
+    private(set) var recordCount = 0
+    private(set) var faultCount = 0
     /// What a worker would change in records without faults, as `file:line: message`.
     private(set) var remarks: [String] = []
 
@@ -28,7 +28,7 @@ struct RecordCheck {
     private let wallSeconds: () -> Int64
 
     init(
-        names: Names?,
+        names: ConfiguredNames?,
         contracts: [String: ContractRule] = [:],
         wallSeconds: @escaping () -> Int64 = { Clock.wallMilliseconds / 1_000 }
     ) {
@@ -43,13 +43,13 @@ struct RecordCheck {
     /// Checks all records of a file, and reports each fault as `file:line: message`.
     mutating func check(_ file: InputFile, kind: Kind, report: (String) -> Void) throws {
         try file.forEachRecord { record in
-            records += 1
+            recordCount += 1
             if kind == .command, let remark = remark(on: record) {
                 remarks.append("\(file.name):\(record.line): \(remark)")
             }
-            let found = faults(of: record, kind: kind)
-            faults += found.count
-            for (line, message) in found { report("\(file.name):\(line): \(message)") }
+            let foundFaults = faults(of: record, kind: kind)
+            faultCount += foundFaults.count
+            for (line, message) in foundFaults { report("\(file.name):\(line): \(message)") }
         }
     }
 
@@ -57,25 +57,25 @@ struct RecordCheck {
     /// in a copy to find the next one.
     func faults(of record: InputRecord, kind: Kind) -> [(line: Int, message: String)] {
         var repair = RecordRepair(record.bytes)
-        var found: [(line: Int, message: String, isOfEvent: Bool)] = []
-        while found.count < Self.faultsMax {
+        var foundFaults: [(line: Int, message: String, isOfEvent: Bool)] = []
+        while foundFaults.count < Self.faultsMax {
             let fault = repair.bytes.withUnsafeBytes { bytes -> Fault? in
-                let named = namedFaults(bytes, kind: kind, repaired: repair.repaired)
-                guard case .failure(let fault) = named else {
-                    for (offset, message) in (try? named.get()) ?? [] {
-                        found.append((Self.line(in: record, at: repair.originalOffset(offset)), message, false))
+                let contentCheck = faultsBeyondDecoding(bytes, kind: kind, repairedFields: repair.repairedFields)
+                guard case .failure(let fault) = contentCheck else {
+                    for (offset, message) in (try? contentCheck.get()) ?? [] {
+                        foundFaults.append((Self.line(in: record, at: repair.originalOffset(offset)), message, false))
                     }
                     return nil
                 }
                 var original = fault
                 original.offset = repair.originalOffset(fault.offset)
                 let message = original.message(in: bytes)
-                found.append((Self.line(in: record, at: original.offset), message, RecordRepair.isOfEvent(fault)))
+                foundFaults.append((Self.line(in: record, at: original.offset), message, RecordRepair.isOfEvent(fault)))
                 return fault
             }
             guard let fault, repair.repair(fault) else { break }
         }
-        return found.filter { !(repair.hasOpenEvent && $0.isOfEvent) }.map { ($0.line, $0.message) }
+        return foundFaults.filter { !(repair.isEventUnknown && $0.isOfEvent) }.map { ($0.line, $0.message) }
     }
 
     /// Returns which fields a worker drops from a command that is too large. Returns nil if it drops none, or
@@ -83,17 +83,17 @@ struct RecordCheck {
     private func remark(on record: InputRecord) -> String? {
         record.bytes.withUnsafeBytes { bytes in
             guard let command = try? Command.decodeAnySize(bytes), !command.fitsBodyLimit,
-                let fitting = try? fitting(command, in: bytes)
+                let trimmedCommand = try? trimmed(command, in: bytes)
             else { return nil }
             return
-                "the request body has \(command.bodyCount) bytes; a worker drops \(fitting.dropped) and sends \(fitting.bodyCount)"
+                "the request body has \(command.bodyCount) bytes; a worker drops \(trimmedCommand.droppedNames) and sends \(trimmedCommand.bodyCount)"
         }
     }
 
     /// A command that was too large, without the fields that its policy drops.
-    private struct Fitting {
+    private struct TrimmedCommand {
         var bodyCount: Int
-        var dropped: String
+        var droppedNames: String
         /// Why the phones of the app cannot decode the state without the dropped fields; nil if they can.
         var mismatch: (offset: Int, message: String)?
     }
@@ -101,20 +101,24 @@ struct RecordCheck {
     /// Drops the policy's fields from a command that is too large.
     ///
     /// - Throws: the fault of a command that stays too large, or that has no configured policy.
-    private func fitting(_ command: Command, in bytes: UnsafeRawBufferPointer) throws(Fault) -> Fitting {
-        let policy = command.policy.isAbsent ? names?.apps[command.app.text(in: bytes)] : command.policy.text(in: bytes)
-        guard let fields = policy.flatMap({ names?.policies[$0] }), !fields.isEmpty else { throw command.sizeFault }
-        let room = UnsafeMutableRawBufferPointer.allocate(byteCount: bytes.count, alignment: 1)
-        defer { room.deallocate() }
-        let trimmed = fields.trim(bytes, of: command, into: room)
-        let rest = UnsafeRawBufferPointer(rebasing: room[..<trimmed.byteCount])
-        let smaller = try Command.decode(rest)
-        let dropped = String(decoding: fields.text(of: trimmed), as: UTF8.self).split(separator: ",")
+    private func trimmed(_ command: Command, in bytes: UnsafeRawBufferPointer) throws(Fault) -> TrimmedCommand {
+        let policy =
+            command.policy.isAbsent
+            ? names?.policyNamesByApp[command.app.text(in: bytes)] : command.policy.text(in: bytes)
+        guard let fields = policy.flatMap({ names?.droppedFieldsByPolicy[$0] }), !fields.isEmpty else {
+            throw command.sizeFault
+        }
+        let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: bytes.count, alignment: 1)
+        defer { buffer.deallocate() }
+        let trimming = fields.trim(bytes, of: command, into: buffer)
+        let trimmedRecord = UnsafeRawBufferPointer(rebasing: buffer[..<trimming.byteCount])
+        let smallerCommand = try Command.decode(trimmedRecord)
+        let droppedNames = String(decoding: fields.text(of: trimming), as: UTF8.self).split(separator: ",")
         // A dropped field may come before the mismatch and shift its line, so report the line of the state.
-        let message = mismatch(of: smaller, in: rest)?.message
-        return Fitting(
-            bodyCount: smaller.bodyCount,
-            dropped: dropped.joined(separator: ", "),
+        let message = mismatch(of: smallerCommand, in: trimmedRecord)?.message
+        return TrimmedCommand(
+            bodyCount: smallerCommand.bodyCount,
+            droppedNames: droppedNames.joined(separator: ", "),
             mismatch: message.map { (Int(command.contentState.offset), $0) }
         )
     }
@@ -125,10 +129,10 @@ struct RecordCheck {
 
     /// Checks what a decoder does not check: the names of the app and the policy, the time, and the app's
     /// contract. If the record cannot be decoded, the result is a failure with the decoder's fault.
-    private func namedFaults(
+    private func faultsBeyondDecoding(
         _ bytes: UnsafeRawBufferPointer,
         kind: Kind,
-        repaired: Set<Field>
+        repairedFields: Set<Field>
     ) -> Result<[(offset: Int, message: String)], Fault> {
         do throws(Fault) {
             let app: TextRange
@@ -137,7 +141,7 @@ struct RecordCheck {
             switch kind {
             case .command:
                 let command = try Command.decodeAnySize(bytes)
-                let fitting = command.fitsBodyLimit ? nil : try fitting(command, in: bytes)
+                let trimmedCommand = command.fitsBodyLimit ? nil : try trimmed(command, in: bytes)
                 do throws(Fault) {
                     try command.checkTimestamp(now: wallSeconds())
                 } catch {
@@ -145,8 +149,8 @@ struct RecordCheck {
                 }
                 app = command.app
                 if !command.policy.isAbsent { policy = command.policy.text(in: bytes) }
-                if repaired.isDisjoint(with: [.contentState, .attributes, .event, .aps]),
-                    let mismatch = fitting.map(\.mismatch) ?? mismatch(of: command, in: bytes)
+                if repairedFields.isDisjoint(with: [.contentState, .attributes, .event, .aps]),
+                    let mismatch = trimmedCommand.map(\.mismatch) ?? mismatch(of: command, in: bytes)
                 {
                     messages.append(mismatch)
                 }
@@ -155,10 +159,10 @@ struct RecordCheck {
             }
             guard let names else { return .success(messages) }
             let name = app.text(in: bytes)
-            if names.apps[name] == nil, !repaired.contains(.app) {
+            if names.policyNamesByApp[name] == nil, !repairedFields.contains(.app) {
                 messages.append((0, "app: \(name) is not in the configuration"))
             }
-            if let policy, names.policies[policy] == nil, !repaired.contains(.policy) {
+            if let policy, names.droppedFieldsByPolicy[policy] == nil, !repairedFields.contains(.policy) {
                 messages.append((0, "policy: \(policy) is not in the configuration"))
             }
             return .success(messages)
@@ -171,13 +175,13 @@ struct RecordCheck {
     /// check reports this fault even if the configuration lets the worker only warn about it.
     private func mismatch(of command: Command, in bytes: UnsafeRawBufferPointer) -> (offset: Int, message: String)? {
         guard let rule = contracts[command.app.text(in: bytes)] else { return nil }
-        let image = UnmanagedContract(copying: rule.contract)
-        defer { image.deallocate() }
+        let unmanagedContract = UnmanagedContract(copying: rule.contract)
+        defer { unmanagedContract.deallocate() }
         do throws(ContractMismatch) {
-            try image.check(command, in: bytes)
+            try unmanagedContract.check(command, in: bytes)
             return nil
         } catch {
-            return (error.offset, image.message(error, command, in: bytes))
+            return (error.offset, unmanagedContract.message(error, command, in: bytes))
         }
     }
 }

@@ -5,18 +5,18 @@ import LiveActivity
 struct RecordRepair {
     private(set) var bytes: [UInt8]
     /// The fields whose value was replaced or added by a repair.
-    private(set) var repaired: Set<Field> = []
+    private(set) var repairedFields: Set<Field> = []
     /// The offset and the length of each insertion, in the order in which they were made.
     private var insertions: [(offset: Int, count: Int)] = []
-    private var last: (code: FaultCode, field: Field, offset: Int)?
+    private var lastFault: (code: FaultCode, field: Field, offset: Int)?
 
     init(_ record: [UInt8]) { bytes = record }
 
     /// Converts an offset in the repaired record to the offset in the original record.
     func originalOffset(_ offset: Int) -> Int {
         insertions.reversed()
-            .reduce(offset) { place, insertion in
-                place >= insertion.offset + insertion.count ? place - insertion.count : min(place, insertion.offset)
+            .reduce(offset) { offset, insertion in
+                offset >= insertion.offset + insertion.count ? offset - insertion.count : min(offset, insertion.offset)
             }
     }
 
@@ -25,22 +25,22 @@ struct RecordRepair {
     /// - Returns: false if the fault cannot be repaired, for example because the record is not JSON.
     mutating func repair(_ fault: Fault) -> Bool {
         let field = fault.field.field
-        let place = (fault.code, field, fault.offset)
-        if let last, last == place { return false }
-        last = place
+        let faultPosition = (fault.code, field, fault.offset)
+        if let lastFault, lastFault == faultPosition { return false }
+        lastFault = faultPosition
         switch fault.code {
         case .unknownKey, .duplicateKey, .notAllowed:
             return remove(memberAt: fault.offset)
         case .missingField:
             guard let sample = Self.samples[field], byte(at: fault.offset) == UInt8(ascii: "{") else { return false }
-            repaired.insert(field)
+            repairedFields.insert(field)
             let key = field.path.description.split(separator: ".").last.map(String.init) ?? ""
-            let isOnly = next(from: fault.offset + 1).map { bytes[$0] } == UInt8(ascii: "}")
+            let isOnly = nextNonblank(from: fault.offset + 1).map { bytes[$0] } == UInt8(ascii: "}")
             insert("\"\(key)\":\(sample)" + (isOnly ? "" : ","), at: fault.offset + 1)
             return true
         case .wrongType, .outOfRange, .unknownValue, .emptyText, .invalidCharacter, .invalidHexadecimal, .tooLong:
             guard let sample = Self.samples[field], let end = end(ofValueAt: fault.offset) else { return false }
-            repaired.insert(field)
+            repairedFields.insert(field)
             replace(fault.offset..<end, with: sample)
             return true
         default:
@@ -50,7 +50,7 @@ struct RecordRepair {
 
     /// Whether the record's event was replaced by a sample. The true event is then unknown, so faults that
     /// depend on the event are not reported.
-    var hasOpenEvent: Bool { !repaired.isDisjoint(with: [.event, .aps]) }
+    var isEventUnknown: Bool { !repairedFields.isDisjoint(with: [.event, .aps]) }
 
     /// Whether the fault depends on the event: with another event, the field might be allowed or needed.
     static func isOfEvent(_ fault: Fault) -> Bool {
@@ -84,8 +84,8 @@ struct RecordRepair {
     }
 
     private mutating func replace(_ range: Range<Int>, with text: String) {
-        let missing = text.utf8.count - range.count
-        if missing > 0 { insert(String(repeating: " ", count: missing), at: range.upperBound) }
+        let missingCount = text.utf8.count - range.count
+        if missingCount > 0 { insert(String(repeating: " ", count: missingCount), at: range.upperBound) }
         blank(range)
         bytes.replaceSubrange(range.lowerBound..<range.lowerBound + text.utf8.count, with: text.utf8)
     }
@@ -94,12 +94,13 @@ struct RecordRepair {
         for index in range where bytes[index] != UInt8(ascii: "\n") { bytes[index] = UInt8(ascii: " ") }
     }
 
-    /// - Parameter place: the offset of the member's key, or of its value.
-    private mutating func remove(memberAt place: Int) -> Bool {
-        let offset = key(ofValueAt: place) ?? place
+    /// - Parameter keyOrValueOffset: the offset of the member's key, or of its value.
+    private mutating func remove(memberAt keyOrValueOffset: Int) -> Bool {
+        let offset = key(ofValueAt: keyOrValueOffset) ?? keyOrValueOffset
         guard byte(at: offset) == UInt8(ascii: "\""), let keyEnd = end(ofValueAt: offset),
-            let colon = next(from: keyEnd), bytes[colon] == UInt8(ascii: ":"), let value = next(from: colon + 1),
-            let end = end(ofValueAt: value), let after = next(from: end)
+            let colon = nextNonblank(from: keyEnd), bytes[colon] == UInt8(ascii: ":"),
+            let value = nextNonblank(from: colon + 1),
+            let end = end(ofValueAt: value), let after = nextNonblank(from: end)
         else { return false }
         if bytes[after] == UInt8(ascii: ",") {
             blank(offset..<after + 1)
@@ -124,7 +125,9 @@ struct RecordRepair {
     }
 
     /// Returns the offset of the first byte at or after `offset` that is not white space.
-    private func next(from offset: Int) -> Int? { bytes[min(offset, bytes.count)...].firstIndex { !Self.isBlank($0) } }
+    private func nextNonblank(from offset: Int) -> Int? {
+        bytes[min(offset, bytes.count)...].firstIndex { !Self.isBlank($0) }
+    }
 
     private static func isBlank(_ byte: UInt8) -> Bool { [0x20, 0x09, 0x0A, 0x0D].contains(byte) }
 

@@ -13,30 +13,30 @@ struct RecordStamp {
     mutating func withCurrentTimestamp(_ record: [UInt8], unixMicroseconds: Int64) -> [UInt8] {
         guard let (withTimestampField, command) = Self.withTimestampField(record) else { return record }
         let microseconds = max(unixMicroseconds, lastMicroseconds + 1)
-        let place = command.timestampDigits
+        let timestampRange = command.timestampDigits
         let digits = Array(String(microseconds / Self.microsecondsPerSecond).utf8)
         // Overwrite the digits only if their number stays the same. Timestamps have ten digits until the year
         // 2286.
-        guard digits.count == Int(place.count) else { return record }
+        guard digits.count == Int(timestampRange.count) else { return record }
         lastMicroseconds = microseconds
         var withCurrentTimestamp = withTimestampField
-        withCurrentTimestamp.replaceSubrange(Int(place.offset)..<place.end, with: digits)
+        withCurrentTimestamp.replaceSubrange(Int(timestampRange.offset)..<timestampRange.end, with: digits)
         guard command.version.sequence == 0, let brace = withCurrentTimestamp.firstIndex(of: UInt8(ascii: "{")) else {
             return withCurrentTimestamp
         }
-        var ordered = withCurrentTimestamp
+        var withSequence = withCurrentTimestamp
         let member = "\"sequence\":\(microseconds % Self.microsecondsPerSecond),"
-        ordered.insert(contentsOf: member.utf8, at: brace + 1)
+        withSequence.insert(contentsOf: member.utf8, at: brace + 1)
         // If the record already has `"sequence": 0`, a second `sequence` is a fault. Then change only its
         // timestamp.
-        guard case .success = Self.decoded(ordered) else { return withCurrentTimestamp }
-        return ordered
+        guard case .success = Self.decode(withSequence) else { return withCurrentTimestamp }
+        return withSequence
     }
 
     /// Returns the command with its own or an added timestamp; nil if the record has a fault other than a
     /// missing timestamp.
     private static func withTimestampField(_ record: [UInt8]) -> ([UInt8], Command)? {
-        switch decoded(record) {
+        switch decode(record) {
         case .success(let command): return (record, command)
         case .failure(let fault):
             guard fault.code == .missingField, fault.field.field == .timestamp else { return nil }
@@ -44,11 +44,11 @@ struct RecordStamp {
             // may follow the timestamp, because the object has at least an event.
             var withTimestampField = record
             withTimestampField.insert(contentsOf: "\"timestamp\":1000000000,".utf8, at: fault.offset + 1)
-            return (try? decoded(withTimestampField).get()).map { (withTimestampField, $0) }
+            return (try? decode(withTimestampField).get()).map { (withTimestampField, $0) }
         }
     }
 
-    private static func decoded(_ record: [UInt8]) -> Result<Command, Fault> {
+    private static func decode(_ record: [UInt8]) -> Result<Command, Fault> {
         record.withUnsafeBytes { bytes in
             Result { () throws(Fault) in try Command.decodeAnySize(bytes) }
         }

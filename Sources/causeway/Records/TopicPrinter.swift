@@ -6,16 +6,16 @@ import Kafka
 final class TopicPrinter: ConsumerHandler {
     /// How long to wait for brokers that send no records although the end of the topic is not reached.
     static let silenceMillisecondsMax: Int64 = 30_000
-    static let closeMilliseconds: Int64 = 5_000
+    static let closeTimeoutMilliseconds: Int64 = 5_000
     /// How long closing may take if the consumer never reached a broker. It has then joined no group that it
     /// must leave.
-    private static let closeAloneMilliseconds: Int64 = 100
-    private static let pauseMicroseconds: UInt32 = 2_000
+    private static let unconnectedCloseTimeoutMilliseconds: Int64 = 100
+    private static let pollPauseMicroseconds: UInt32 = 2_000
     /// The buffer is written when it has this many bytes, or when no further record is waiting.
     private static let bufferBytesMax = 1 << 20
 
     /// RD_KAFKA_RESP_ERR__TIMED_OUT, the error if the brokers send no records.
-    private static let silence = KafkaError(
+    private static let silenceError = KafkaError(
         code: -185,
         reason: "the brokers sent no records for \(silenceMillisecondsMax / 1_000) s"
     )
@@ -56,7 +56,8 @@ final class TopicPrinter: ConsumerHandler {
         defer {
             flush()
             _ = consumer.close(
-                deadlineMilliseconds: consumer.hasReachedBroker ? Self.closeMilliseconds : Self.closeAloneMilliseconds
+                deadlineMilliseconds: consumer.hasReachedBroker
+                    ? Self.closeTimeoutMilliseconds : Self.unconnectedCloseTimeoutMilliseconds
             )
             self.consumer = nil
         }
@@ -73,14 +74,15 @@ final class TopicPrinter: ConsumerHandler {
                 // The topic does not exist. Stop even with `follows`, because the consumer may take minutes
                 // to notice that the topic was created. Once the consumer has had partitions, the topic
                 // exists, and a broker that does not know it yet is no reason to stop.
-                throw noTopic
+                throw noTopicError
             case .error(let error):
                 StandardStreams.printError("causeway results: \(error)")
                 if error.isFatal || (!follows && !error.isRetriable) { throw error }
             case .none:
                 contact.check(consumer.hasReachedBroker)
                 if !follows, Clock.milliseconds > deadline {
-                    throw contact.failure(consumer.hasReachedBroker).map { KafkaError.noBroker($0) } ?? Self.silence
+                    throw contact.failure(consumer.hasReachedBroker).map { KafkaError.noBroker($0) }
+                        ?? Self.silenceError
                 }
                 guard buffer.isEmpty else {
                     flush()
@@ -89,7 +91,7 @@ final class TopicPrinter: ConsumerHandler {
                     deadline = Clock.milliseconds + Self.silenceMillisecondsMax
                     continue
                 }
-                usleep(Self.pauseMicroseconds)
+                usleep(Self.pollPauseMicroseconds)
             }
         }
     }
@@ -100,7 +102,7 @@ final class TopicPrinter: ConsumerHandler {
         unfinishedPartitions.formUnion(partitions)
     }
 
-    private var noTopic: KafkaError {
+    private var noTopicError: KafkaError {
         .noTopic(
             "the topic \(topic) does not exist at \(contact.servers), or this Kafka user may not read it; "
                 + "`causeway topics --create` creates the topics of a deployment"

@@ -11,8 +11,8 @@ final class BlockingCalls<Call, Reply> {
     /// earlier group has another number and is ignored.
     private var attemptNumber: UInt64 = 0
     /// The indices of the calls that ``perform(_:until:issue:)`` must still make.
-    private var waiting: [Int] = []
-    private var outstanding = 0
+    private var waitingIndices: [Int] = []
+    private var callsInFlight = 0
     /// After Redis has refused a call, no call is made before this time.
     private var pauseEndMilliseconds: Int64 = 0
     private var lastFailure = RedisError(.stream)
@@ -24,7 +24,7 @@ final class BlockingCalls<Call, Reply> {
     ///
     /// - Parameters:
     ///   - isCancelled: called repeatedly while waiting. Once it returns true, the wait without an answer is
-    ///     limited to ``BlockingStore/lastSilenceMillisecondsMax``.
+    ///     limited to ``BlockingStore/cancelledSilenceMillisecondsMax``.
     ///   - issue: makes a call with a tag; returns nil if the store is closed.
     /// - Throws: an error if no call was answered for ``BlockingStore/silenceMillisecondsMax``, or if Redis
     ///   refused a call for good. Redis may have carried out any of the calls.
@@ -35,33 +35,35 @@ final class BlockingCalls<Call, Reply> {
     ) throws(RedisError) -> [Reply] {
         attemptNumber += 1
         replies = [Reply?](repeating: nil, count: calls.count)
-        waiting = Array(calls.indices.reversed())
-        (outstanding, refusal) = (0, nil)
+        waitingIndices = Array(calls.indices.reversed())
+        (callsInFlight, refusal) = (0, nil)
         loop.refreshClock()
-        var progressAt = loop.nowMilliseconds
-        while outstanding > 0 || !waiting.isEmpty {
-            let before = outstanding + waiting.count
-            try makeWaiting(calls, issue)
-            loop.turn(waitMilliseconds: BlockingStore.turnMilliseconds)
+        var lastProgressMilliseconds = loop.nowMilliseconds
+        while callsInFlight > 0 || !waitingIndices.isEmpty {
+            let unansweredBefore = callsInFlight + waitingIndices.count
+            try issueWaitingCalls(calls, issue)
+            loop.turn(waitMilliseconds: BlockingStore.turnWaitMilliseconds)
             if let refusal { throw refusal }
-            if outstanding + waiting.count < before { progressAt = loop.nowMilliseconds }
+            if callsInFlight + waitingIndices.count < unansweredBefore {
+                lastProgressMilliseconds = loop.nowMilliseconds
+            }
             let silenceMillisecondsMax =
-                isCancelled() ? BlockingStore.lastSilenceMillisecondsMax : BlockingStore.silenceMillisecondsMax
-            if loop.nowMilliseconds - progressAt > silenceMillisecondsMax { throw lastFailure }
+                isCancelled() ? BlockingStore.cancelledSilenceMillisecondsMax : BlockingStore.silenceMillisecondsMax
+            if loop.nowMilliseconds - lastProgressMilliseconds > silenceMillisecondsMax { throw lastFailure }
         }
         return replies.compactMap(\.self)
     }
 
-    private func makeWaiting(
+    private func issueWaitingCalls(
         _ calls: [Call],
         _ issue: (Call, _ tag: UInt64) -> IssueOutcome?
     ) throws(RedisError) {
         guard loop.nowMilliseconds >= pauseEndMilliseconds else { return }
-        while let index = waiting.last {
+        while let index = waitingIndices.last {
             switch issue(calls[index], attemptNumber << 32 | UInt64(index)) {
             case .issued:
-                waiting.removeLast()
-                outstanding += 1
+                waitingIndices.removeLast()
+                callsInFlight += 1
             case .notReady, .full, .awaitsReplicas: return
             case .outOfBounds: throw RedisError(.unknown, "a record exceeds Redis' limits")
             case nil: throw RedisError(.closed)
@@ -76,20 +78,20 @@ final class BlockingCalls<Call, Reply> {
 
     // MARK: - From Redis
 
-    func replied(tag: UInt64, _ reply: Reply) {
+    func handleReply(tag: UInt64, _ reply: Reply) {
         guard let index = index(of: tag) else { return }
-        outstanding -= 1
+        callsInFlight -= 1
         replies[index] = reply
     }
 
-    func failed(tag: UInt64, _ error: RedisError) {
+    func handleFailure(tag: UInt64, _ error: RedisError) {
         guard let index = index(of: tag) else { return }
-        outstanding -= 1
+        callsInFlight -= 1
         lastFailure = error
         if error.storeFailure == .refused { refusal = error }
-        waiting.append(index)
-        pauseEndMilliseconds = loop.nowMilliseconds + BlockingStore.pauseMilliseconds
+        waitingIndices.append(index)
+        pauseEndMilliseconds = loop.nowMilliseconds + BlockingStore.retryPauseMilliseconds
     }
 
-    func lost(_ reason: RedisError) { lastFailure = reason }
+    func handleLoss(_ reason: RedisError) { lastFailure = reason }
 }

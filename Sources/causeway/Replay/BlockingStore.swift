@@ -9,18 +9,18 @@ final class BlockingStore {
     /// How long Redis may be down, or may refuse calls for a temporary reason.
     static let silenceMillisecondsMax: Int64 = 30_000
     /// How long Redis may be down after the user has asked to stop.
-    static let lastSilenceMillisecondsMax: Int64 = 1_000
-    static let turnMilliseconds: Int32 = 100
+    static let cancelledSilenceMillisecondsMax: Int64 = 1_000
+    static let turnWaitMilliseconds: Int32 = 100
     /// The pause before a refused call is repeated.
-    static let pauseMilliseconds: Int64 = 200
+    static let retryPauseMilliseconds: Int64 = 200
 
     private let loop: EventLoop
     private let configuration: RedisConfiguration
     private let activityCalls: BlockingCalls<StoreCall<[UInt8]>, StoreReply<[UInt8]>>
     private let audienceCalls: BlockingCalls<AudienceCall<[UInt8]>, AudienceReply<[UInt8]>>
-    private var activities: ActivityStore?
+    private var activityStore: ActivityStore?
     /// The store of audiences; nil before the first call about an audience.
-    private var audiences: AudienceStore?
+    private var audienceStore: AudienceStore?
     private var isClosed = false
 
     init(configuration: RedisConfiguration) throws {
@@ -29,22 +29,22 @@ final class BlockingStore {
         activityCalls = BlockingCalls(loop: loop)
         audienceCalls = BlockingCalls(loop: loop)
         let store = ActivityStore(loop: loop, configuration: configuration, handler: self)
-        activities = store
+        activityStore = store
         store.connect()
     }
 
     func close() {
         isClosed = true
-        activities?.close()
-        audiences?.close()
-        (activities, audiences) = (nil, nil)
+        activityStore?.close()
+        audienceStore?.close()
+        (activityStore, audienceStore) = (nil, nil)
     }
 
     /// Makes the calls and waits until each call is answered. No two calls may have the same subject, because
     /// Redis may carry them out in any order.
     ///
     /// - Parameter isCancelled: called repeatedly while waiting. Once it returns true, the wait without an answer
-    ///   is limited to ``lastSilenceMillisecondsMax``.
+    ///   is limited to ``cancelledSilenceMillisecondsMax``.
     /// - Throws: an error if no call was answered for ``silenceMillisecondsMax``, or if Redis refused a call
     ///   for good. Redis may have carried out any of the calls.
     func perform(
@@ -54,7 +54,7 @@ final class BlockingStore {
         try activityCalls.perform(calls, until: isCancelled) { [self] call, tag in
             var call = call
             call.tag = tag
-            return activities.map { store in call.withBorrowedBytes { store.issue($0) } }
+            return activityStore.map { store in call.withBorrowedBytes { store.issue($0) } }
         }
     }
 
@@ -62,7 +62,7 @@ final class BlockingStore {
     /// member of an audience.
     ///
     /// A call can make a page too long. The store shortens or splits the page, and this method waits up to
-    /// ``lastSilenceMillisecondsMax`` for this.
+    /// ``cancelledSilenceMillisecondsMax`` for this.
     func perform(
         _ calls: [AudienceCall<[UInt8]>],
         until isCancelled: () -> Bool = { false }
@@ -72,40 +72,40 @@ final class BlockingStore {
         let replies = try audienceCalls.perform(calls, until: isCancelled) { [self] call, tag in
             var call = call
             call.tag = tag
-            return audiences.map { store in call.withBorrowedBytes { store.issue($0) } }
+            return audienceStore.map { store in call.withBorrowedBytes { store.issue($0) } }
         }
-        let end = loop.nowMilliseconds + Self.lastSilenceMillisecondsMax
-        while audiences.map({ $0.outstandingCount > 0 }) ?? false, loop.nowMilliseconds < end {
-            loop.turn(waitMilliseconds: Self.turnMilliseconds)
+        let end = loop.nowMilliseconds + Self.cancelledSilenceMillisecondsMax
+        while audienceStore.map({ $0.outstandingCount > 0 }) ?? false, loop.nowMilliseconds < end {
+            loop.turn(waitMilliseconds: Self.turnWaitMilliseconds)
         }
         return replies
     }
 
     private func connectAudiences() {
-        guard audiences == nil, !isClosed else { return }
+        guard audienceStore == nil, !isClosed else { return }
         let store = AudienceStore(loop: loop, configuration: configuration, handler: self)
-        audiences = store
+        audienceStore = store
         store.connect()
     }
 }
 
 extension BlockingStore: ActivityStoreHandler {
     func storeReplied(tag: UInt64, _ reply: StoreReply<UnsafeRawBufferPointer>) {
-        activityCalls.replied(tag: tag, reply.map { Array($0) })
+        activityCalls.handleReply(tag: tag, reply.map { Array($0) })
     }
 
-    func storeCallFailed(tag: UInt64, script: StoreScript, error: RedisError) { activityCalls.failed(tag: tag, error) }
+    func storeCallFailed(tag: UInt64, script: StoreScript, error: RedisError) { activityCalls.handleFailure(tag: tag, error) }
     func redisReady() {}
-    func redisLost(_ reason: RedisError) { activityCalls.lost(reason) }
+    func redisLost(_ reason: RedisError) { activityCalls.handleLoss(reason) }
     func redisWarns(_ warning: RedisWarning) {}
 }
 
 extension BlockingStore: AudienceStoreHandler {
     func audienceReplied(tag: UInt64, _ reply: AudienceReply<UnsafeRawBufferPointer>) {
-        audienceCalls.replied(tag: tag, reply.map { Array($0) })
+        audienceCalls.handleReply(tag: tag, reply.map { Array($0) })
     }
 
-    func audienceFailed(tag: UInt64, error: RedisError) { audienceCalls.failed(tag: tag, error) }
+    func audienceFailed(tag: UInt64, error: RedisError) { audienceCalls.handleFailure(tag: tag, error) }
     func audienceStoreReady() {}
-    func audienceStoreLost(_ reason: RedisError) { audienceCalls.lost(reason) }
+    func audienceStoreLost(_ reason: RedisError) { audienceCalls.handleLoss(reason) }
 }

@@ -6,17 +6,18 @@ import LiveActivity
 /// The calls that restore an audience's newest command. They record that the version's round is finished,
 /// although no push is sent. Members that join later get the version's state.
 struct RebuiltAudience {
-    let admission: AudienceCall<[UInt8]>
-    let settlement: AudienceCall<[UInt8]>
-    /// Finishes the round of the version, which has one range. While a round is open, Redis keeps the
-    /// audience's number of ranges, and workers could not choose theirs.
-    let finish: AudienceCall<[UInt8]>
+    let admissionCall: AudienceCall<[UInt8]>
+    let settlementCall: AudienceCall<[UInt8]>
+    /// Finishes the round of the version, which has one range. While this round is unfinished, Redis gives
+    /// each new round of the audience one range too, because it does not change the number of ranges during
+    /// a round. Only one lane could then work on the round of the next command.
+    let finishCall: AudienceCall<[UInt8]>
 
     /// Makes the calls. Returns nil if the command is expired, too old, or not valid under this
     /// configuration.
     init?(_ candidate: ReplayCandidate, app: Int, scope: ReplayScope) {
         let nowSeconds = Clock.wallMilliseconds / 1_000
-        let made = candidate.value.withUnsafeBytes { record -> AudienceAdmission<[UInt8]>? in
+        let builtAdmission = candidate.value.withUnsafeBytes { record -> AudienceAdmission<[UInt8]>? in
             guard let command = try? Command.decode(record),
                 let policy = scope.policy(of: command, app: app, in: record),
                 !AgeRules.isExpired(command.expiration, now: nowSeconds),
@@ -28,7 +29,9 @@ struct RebuiltAudience {
             else { return nil }
             return ReplayJudge.audienceAdmission(of: command, record, policy: policy, nowSeconds: nowSeconds)
         }
-        guard var admission = made, let name = candidate.audience, let range = SegmentRange(index: 0, count: 1) else {
+        guard var admission = builtAdmission, let name = candidate.audience,
+            let range = SegmentRange(index: 0, count: 1)
+        else {
             return nil
         }
         // The digest 0 belongs to no content, so the next state is sent even if its content is the same.
@@ -38,9 +41,9 @@ struct RebuiltAudience {
         func call(_ operation: AudienceCall<[UInt8]>.Operation) -> AudienceCall<[UInt8]> {
             AudienceCall(tag: 0, app: application, audience: audience, operation: operation)
         }
-        self.admission = call(.admit(admission.withoutSpacing))
-        settlement = call(.settle(version: candidate.version))
-        finish = call(.finish(range, version: candidate.version, MemberCounts(), RoundTimes()))
+        admissionCall = call(.admit(admission.withoutSpacing))
+        settlementCall = call(.settle(version: candidate.version))
+        finishCall = call(.finish(range, version: candidate.version, MemberCounts(), RoundTimes()))
     }
 }
 

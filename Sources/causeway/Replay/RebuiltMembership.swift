@@ -4,23 +4,23 @@ import LiveActivity
 /// and the calls that record this. After such a reply, a lane makes the same calls.
 struct RebuiltMembership {
     /// The entries for the audiences' pages: first leaves, then joins.
-    let entries: [AudienceCall<[UInt8]>]
+    let entryCalls: [AudienceCall<[UInt8]>]
     let joinCount: Int
     /// The call that records, at the member, that the audiences which it left know this (R27).
-    let confirmation: StoreCall<[UInt8]>?
+    let confirmationCall: StoreCall<[UInt8]>?
 
-    var leaveCount: Int { entries.count - joinCount }
+    var leaveCount: Int { entryCalls.count - joinCount }
 
     /// Derives the changes from a store call and its reply. Returns nil if the reply changes no audience.
     init?(_ call: StoreCall<[UInt8]>, _ reply: StoreReply<[UInt8]>) {
         let subject = call.subject
-        let joining = reply.verdict == .registered ? JoiningMember(call.operation) : nil
-        let joins = joining?.audiences ?? []
-        let left = (reply.departures ?? [])
+        let joiningMember = reply.verdict == .registered ? JoiningMember(call.operation) : nil
+        let joinedAudiences = joiningMember?.audiences ?? []
+        let departures = (reply.departures ?? [])
             .withUnsafeBytes { bytes in
                 AudienceDepartures(bytes).map { (audiences: Array($0.audiences), atMilliseconds: $0.atMilliseconds) }
             }
-        guard !joins.isEmpty || left != nil else { return nil }
+        guard !joinedAudiences.isEmpty || departures != nil else { return nil }
         let location = subject.identifier.withUnsafeBytes { MemberLocation(of: $0) }
         func entry(_ audience: AudienceDigest, _ member: JoiningMember?, at milliseconds: Int64) -> AudienceCall<
             [UInt8]
@@ -40,25 +40,28 @@ struct RebuiltMembership {
         }
         var entries: [AudienceCall<[UInt8]>] = []
         var confirmation: StoreCall<[UInt8]>?
-        if let left {
+        if let departures {
             // Append no leave for an audience that the member joins with this registration. If the member
             // left the audience later than it registered, append the leave.
-            let registeredAt = joining?.registration.registeredAtMilliseconds ?? .min
-            for audience in left.audiences where left.atMilliseconds > registeredAt || !joins.contains(audience) {
-                entries.append(entry(audience, nil, at: left.atMilliseconds))
+            let registeredAt = joiningMember?.registration.registeredAtMilliseconds ?? .min
+            for audience in departures.audiences
+            where departures.atMilliseconds > registeredAt || !joinedAudiences.contains(audience) {
+                entries.append(entry(audience, nil, at: departures.atMilliseconds))
             }
             confirmation = StoreCall(
                 tag: 0,
                 subject: subject,
-                operation: .confirmDepartures(atMilliseconds: left.atMilliseconds)
+                operation: .confirmDepartures(atMilliseconds: departures.atMilliseconds)
             )
         }
-        if let joining {
-            entries += joins.map { entry($0, joining, at: joining.registration.registeredAtMilliseconds) }
+        if let joiningMember {
+            entries += joinedAudiences.map {
+                entry($0, joiningMember, at: joiningMember.registration.registeredAtMilliseconds)
+            }
         }
-        self.entries = entries
-        self.confirmation = confirmation
-        joinCount = joins.count
+        entryCalls = entries
+        confirmationCall = confirmation
+        joinCount = joinedAudiences.count
     }
 }
 
@@ -71,17 +74,19 @@ struct JoiningMember {
 
     /// Makes the member. Returns nil if the call is not a registration that names audiences.
     init?(_ operation: StoreCall<[UInt8]>.Operation) {
-        let named: [UInt8]?
+        let audienceList: [UInt8]?
         switch operation {
         case .register(let registration, let frequentUpdates, _, _, let audiences):
-            (self.registration, self.frequentUpdates, named) = (registration, frequentUpdates != false, audiences)
+            (self.registration, self.frequentUpdates, audienceList) = (
+                registration, frequentUpdates != false, audiences
+            )
             supportsChannels = false
         case .registerDevice(_, let registration, let step, _):
-            (self.registration, frequentUpdates, named) = (registration, false, step.audiences)
+            (self.registration, frequentUpdates, audienceList) = (registration, false, step.audiences)
             if case .first(_, let takes) = step { supportsChannels = takes } else { supportsChannels = false }
         default: return nil
         }
-        audiences = (named ?? []).withUnsafeBytes { Array(AudienceList($0)) }
+        audiences = (audienceList ?? []).withUnsafeBytes { Array(AudienceList($0)) }
         if audiences.isEmpty { return nil }
     }
 }

@@ -5,8 +5,8 @@ import LiveActivity
 
 /// The calls that restore an activity's newest command.
 struct RebuiltState {
-    let admission: StoreCall<[UInt8]>
-    let settlement: StoreCall<[UInt8]>
+    let admissionCall: StoreCall<[UInt8]>
+    let settlementCall: StoreCall<[UInt8]>
     let holdCall: StoreCall<[UInt8]>
 
     /// Makes the calls. Returns nil if the command is expired, or not valid under this configuration.
@@ -15,7 +15,7 @@ struct RebuiltState {
         let identifier = ActivityKey.activity(ofKey: activity, app: name)
         let subject = StoreSubject(app: name, kind: .activity, identifier: identifier)
         let nowSeconds = Clock.wallMilliseconds / 1_000
-        let made = candidate.value.withUnsafeBytes { record -> (StateAdmission<[UInt8]>, [UInt8], Bool)? in
+        let admissionParts = candidate.value.withUnsafeBytes { record -> (StateAdmission<[UInt8]>, [UInt8], Bool)? in
             guard let command = try? Command.decode(record),
                 let policy = scope.policy(of: command, app: app, in: record),
                 !AgeRules.isExpired(command.expiration, now: nowSeconds)
@@ -31,15 +31,15 @@ struct RebuiltState {
             // Without this flag, Redis may ask that the command carry an older command's alert, which Redis
             // keeps. A rebuild sends no alert.
             admission.carriesAlert = true
-            let held = Self.heldCommand(command, of: record, app: name, activity: identifier)
-            return (admission, held, command.hasAlert)
+            let heldRecord = Self.heldCommand(command, of: record, app: name, activity: identifier)
+            return (admission, heldRecord, command.hasAlert)
         }
-        guard let (admission, held, hasAlert) = made else { return nil }
+        guard let (admission, heldRecord, hasAlert) = admissionParts else { return nil }
         let version = candidate.version
-        self.admission = StoreCall(tag: 0, subject: subject, operation: .admit(admission))
+        admissionCall = StoreCall(tag: 0, subject: subject, operation: .admit(admission))
         // The digest 0 belongs to no content, so Redis does not know what the activity shows. By `alert`,
         // Redis takes the alerts of this command and of all older ones as already rung.
-        settlement = StoreCall(
+        settlementCall = StoreCall(
             tag: 0,
             subject: subject,
             operation: .settle(
@@ -53,7 +53,7 @@ struct RebuiltState {
         holdCall = StoreCall(
             tag: 0,
             subject: subject,
-            operation: .hold(version: version, command: held, carriesAlert: false)
+            operation: .hold(version: version, command: heldRecord, carriesAlert: false)
         )
     }
 
@@ -68,9 +68,9 @@ struct RebuiltState {
             var layout = Body.write(command, from: record, into: memory)
             var body = UnsafeRawBufferPointer(rebasing: memory[..<command.bodyCount])
             if command.hasAlert {
-                let room = UnsafeMutableRawBufferPointer(rebasing: memory[command.bodyCount...])
-                layout = Body.writeWithoutAlert(body, layout, into: room)
-                body = UnsafeRawBufferPointer(room)
+                let buffer = UnsafeMutableRawBufferPointer(rebasing: memory[command.bodyCount...])
+                layout = Body.writeWithoutAlert(body, layout, into: buffer)
+                body = UnsafeRawBufferPointer(buffer)
             }
             let identifier = command.identifier.isAbsent ? nil : command.identifier.bytes(in: record)
             let policy = command.policy.isAbsent ? nil : command.policy.bytes(in: record)
@@ -79,14 +79,18 @@ struct RebuiltState {
                 activity.withUnsafeBytes { activity in
                     withBytes(identifier) { identifier in
                         withBytes(policy) { policy in
-                            var held = CommandRecord(app: app, activity: activity, aps: layout.aps.bytes(in: body))
-                            held.payloadMembers = layout.members.isAbsent ? nil : layout.members.bytes(in: body)
-                            held.identifier = identifier
-                            held.policy = policy
-                            held.sequence = command.version.sequence
-                            held.priority = command.priority
-                            held.expiration = command.expiration
-                            held.write(to: &writer)
+                            var heldCommand = CommandRecord(
+                                app: app,
+                                activity: activity,
+                                aps: layout.aps.bytes(in: body)
+                            )
+                            heldCommand.payloadMembers = layout.members.isAbsent ? nil : layout.members.bytes(in: body)
+                            heldCommand.identifier = identifier
+                            heldCommand.policy = policy
+                            heldCommand.sequence = command.version.sequence
+                            heldCommand.priority = command.priority
+                            heldCommand.expiration = command.expiration
+                            heldCommand.write(to: &writer)
                         }
                     }
                 }

@@ -17,7 +17,7 @@ struct ReplayDecision {
 /// decide about each.
 struct ReplayDecisions {
     /// The number of activities and audiences in one batch.
-    static let batch = 512
+    static let batchSize = 512
 
     let scope: ReplayScope
     let queries: RedisQueries
@@ -29,12 +29,12 @@ struct ReplayDecisions {
     /// - Parameter body: returns whether to continue.
     /// - Returns: false if `body` stopped the loop.
     func forEach(of table: ReplayTable, _ body: (ReplayDecision) throws -> Bool) throws -> Bool {
-        let order = table.entries.sorted { Self.place($0.value) < Self.place($1.value) }
-        for start in stride(from: 0, to: order.count, by: Self.batch) {
-            let batch = order[start..<min(start + Self.batch, order.count)]
+        let sortedEntries = table.entries.sorted { Self.sortKey(of: $0.value) < Self.sortKey(of: $1.value) }
+        for start in stride(from: 0, to: sortedEntries.count, by: Self.batchSize) {
+            let batch = sortedEntries[start..<min(start + Self.batchSize, sortedEntries.count)]
             let (audiences, activities) = (batch.filter(\.value.isOfAudience), batch.filter { !$0.value.isOfAudience })
-            let records = try Self.byKey(audiences.map(\.key)) { try queries.hashes($0) }
-            let values = try Self.byKey(activities.map(\.key)) { try queries.values($0) }
+            let records = try Self.valuesByKey(audiences.map(\.key)) { try queries.hashes($0) }
+            let values = try Self.valuesByKey(activities.map(\.key)) { try queries.values($0) }
             let redisMilliseconds = try queries.serverTimeMilliseconds(for: batch.first?.key)
             let judge = ReplayJudge(
                 nowMilliseconds: Clock.wallMilliseconds,
@@ -42,11 +42,11 @@ struct ReplayDecisions {
                 includesStarts: includesStarts
             )
             for (key, entry) in batch {
-                let found =
+                let entryDecisions =
                     entry.isOfAudience
                     ? try decisions(on: entry, ofAudience: key, records[key] ?? [], judge)
                     : try decisions(on: entry, of: key, values[key] ?? [], judge)
-                for decision in found {
+                for decision in entryDecisions {
                     guard try body(decision) else { return false }
                 }
             }
@@ -54,16 +54,16 @@ struct ReplayDecisions {
         return true
     }
 
-    private static func byKey<Value>(
+    private static func valuesByKey<Value>(
         _ keys: [[UInt8]],
-        _ ask: ([[UInt8]]) throws -> [Value]
+        _ fetch: ([[UInt8]]) throws -> [Value]
     ) rethrows -> [[UInt8]: Value] {
-        keys.isEmpty ? [:] : Dictionary(uniqueKeysWithValues: zip(keys, try ask(keys)))
+        keys.isEmpty ? [:] : Dictionary(uniqueKeysWithValues: zip(keys, try fetch(keys)))
     }
 
-    private static func place(_ entry: ReplayTable.Entry) -> (Int64, Int32, Int64) {
-        let first = entry.start ?? entry.state
-        return (first?.timestampMilliseconds ?? 0, first?.partition ?? 0, first?.offset ?? 0)
+    private static func sortKey(of entry: ReplayTable.Entry) -> (Int64, Int32, Int64) {
+        let firstCandidate = entry.start ?? entry.state
+        return (firstCandidate?.timestampMilliseconds ?? 0, firstCandidate?.partition ?? 0, firstCandidate?.offset ?? 0)
     }
 
     private func decisions(
@@ -72,7 +72,7 @@ struct ReplayDecisions {
         _ value: [UInt8],
         _ judge: ReplayJudge
     ) throws -> [ReplayDecision] {
-        let known = ActivityState(try ActivityInspection(value: value))
+        let activityState = ActivityState(try ActivityInspection(value: value))
         var decisions: [ReplayDecision] = []
         func decide(_ candidate: ReplayCandidate, _ verdict: ReplayVerdict) {
             decisions.append(
@@ -95,12 +95,17 @@ struct ReplayDecisions {
                         of: record,
                         recordMilliseconds: candidate.timestampMilliseconds,
                         policy: policy,
-                        activity: known,
+                        activity: activityState,
                         followsStart: followsStart
                     )
                 }
                 let hasToken = try includesStarts && hasStartToken(command, of: record, app: entry.app)
-                let reason = judge.verdict(onStart: command, policy: policy, activity: known, hasToken: hasToken)
+                let reason = judge.verdict(
+                    onStart: command,
+                    policy: policy,
+                    activity: activityState,
+                    hasToken: hasToken
+                )
                 return ReplayVerdict(reason: reason)
             }
             decide(candidate, verdict)
@@ -114,7 +119,7 @@ struct ReplayDecisions {
         _ record: RedisQueries.Hash,
         _ judge: ReplayJudge
     ) throws -> [ReplayDecision] {
-        let known = try AudienceInspection(fields: record)
+        let inspection = try AudienceInspection(fields: record)
         return [entry.start, entry.state].compactMap(\.self)
             .map { candidate in
                 let verdict = candidate.value.withUnsafeBytes { record -> ReplayVerdict in
@@ -122,7 +127,7 @@ struct ReplayDecisions {
                     guard let command = try? Command.decode(record),
                         let policy = scope.policy(of: command, app: entry.app, in: record)
                     else { return ReplayVerdict(reason: .tableFull) }
-                    return judge.verdict(onAudienceCommand: command, of: record, policy: policy, audience: known)
+                    return judge.verdict(onAudienceCommand: command, of: record, policy: policy, audience: inspection)
                 }
                 return ReplayDecision(app: entry.app, key: key, candidate: candidate, verdict: verdict)
             }

@@ -17,7 +17,7 @@ extension ReplayJudge {
         policy: Policy,
         audience: AudienceInspection
     ) -> ReplayVerdict {
-        if let reason = reasonOfAge(command, policy) { return ReplayVerdict(reason: reason) }
+        if let reason = ageReason(command, policy) { return ReplayVerdict(reason: reason) }
         let admission = Self.audienceAdmission(of: command, record, policy: policy, nowSeconds: nowSeconds)
         switch AudienceState(audience).verdict(on: admission, nowMilliseconds: redisMilliseconds) {
         case .send, .wait:
@@ -33,7 +33,7 @@ extension ReplayJudge {
     }
 
     /// Returns why the command is too old; nil if it is young enough.
-    private func reasonOfAge(_ command: Command, _ policy: Policy) -> ReplayReason? {
+    private func ageReason(_ command: Command, _ policy: Policy) -> ReplayReason? {
         guard command.event == .start else {
             if AgeRules.isExpired(command.expiration, now: nowSeconds) { return .expired }
             let isEnd = command.event == .end
@@ -85,9 +85,9 @@ extension ReplayJudge {
             let body = UnsafeRawBufferPointer(rebasing: memory[..<command.bodyCount])
             guard command.hasAlert else { return JoinerBody.bytes(body, layout) }
             let count = Body.countWithoutAlert(body, layout)
-            let room = UnsafeMutableRawBufferPointer(rebasing: memory[command.bodyCount...].prefix(count))
-            let quiet = Body.writeWithoutAlert(body, layout, into: room)
-            return JoinerBody.bytes(UnsafeRawBufferPointer(room), quiet)
+            let buffer = UnsafeMutableRawBufferPointer(rebasing: memory[command.bodyCount...].prefix(count))
+            let quietLayout = Body.writeWithoutAlert(body, layout, into: buffer)
+            return JoinerBody.bytes(UnsafeRawBufferPointer(buffer), quietLayout)
         }
     }
 }

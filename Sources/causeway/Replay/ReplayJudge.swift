@@ -40,18 +40,18 @@ struct ReplayJudge {
             dropsAlert: dropsAlert,
             nowSeconds: nowSeconds
         )
-        var (known, sent) = (activity, ReplayReason.send)
+        var (state, sendReason) = (activity, ReplayReason.send)
         if activity.version == command.version, activity.isEnded == admission.isEnd {
             switch activity.versionState {
             case .notShown where activity.start?.version != command.version:
-                (known, sent) = (activity.reopened(command.version), .sendAgain)
+                (state, sendReason) = (activity.reopened(command.version), .sendAgain)
             case .waiting, .sending, .startSending: return ReplayVerdict(reason: .underWay)
             case .held where activity.token == nil && admission.registration == nil: return ReplayVerdict(reason: .held)
             case .held, .settled, .notShown: break
             }
         }
-        let answer = known.verdict(on: admission, nowMilliseconds: redisMilliseconds)
-        var reason = Self.reason(of: answer, sent: sent, hasToken: known.token != nil)
+        let storeVerdict = state.verdict(on: admission, nowMilliseconds: redisMilliseconds)
+        var reason = Self.reason(of: storeVerdict, sendReason: sendReason, hasToken: state.token != nil)
         if reason == .tokenUnknown, followsStart { reason = .send }
         return ReplayVerdict(reason: reason, dropsAlert: dropsAlert && reason.isSent)
     }
@@ -123,18 +123,18 @@ struct ReplayJudge {
             let layout = Body.write(command, from: record, into: memory)
             let body = UnsafeRawBufferPointer(rebasing: memory[..<command.bodyCount])
             guard dropsAlert else { return Body.digest(body, layout) }
-            let room = UnsafeMutableRawBufferPointer(rebasing: memory[command.bodyCount...])
-            let rest = Body.writeWithoutAlert(body, layout, into: room)
-            return Body.digest(UnsafeRawBufferPointer(room), rest)
+            let buffer = UnsafeMutableRawBufferPointer(rebasing: memory[command.bodyCount...])
+            let quietLayout = Body.writeWithoutAlert(body, layout, into: buffer)
+            return Body.digest(UnsafeRawBufferPointer(buffer), quietLayout)
         }
     }
 
-    private static func reason(of verdict: StoreVerdict, sent: ReplayReason, hasToken: Bool) -> ReplayReason {
+    private static func reason(of verdict: StoreVerdict, sendReason: ReplayReason, hasToken: Bool) -> ReplayReason {
         switch verdict {
-        case .send, .wait: sent
+        case .send, .wait: sendReason
         // Redis asks that the command carry the alert of an older command, and a worker sends the command
         // with this alert.
-        case .alertHeld: hasToken ? sent : .tokenUnknown
+        case .alertHeld: hasToken ? sendReason : .tokenUnknown
         case .noToken, .held: .tokenUnknown
         case .duplicate: .duplicate
         case .unchanged: .unchanged

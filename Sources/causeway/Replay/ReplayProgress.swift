@@ -7,16 +7,16 @@ struct ReplayProgress {
     private static let redrawMilliseconds: Int64 = 100
 
     private let isTerminal: Bool
-    private var nextMilliseconds: Int64 = 0
+    private var nextDrawMilliseconds: Int64 = 0
     private var isDrawn = false
 
     init(isTerminal: Bool = isatty(STDERR_FILENO) == 1) { self.isTerminal = isTerminal }
 
-    mutating func show(_ what: String, _ done: Int64, of total: Int64) {
-        guard isTerminal, Clock.milliseconds >= nextMilliseconds else { return }
-        nextMilliseconds = Clock.milliseconds + Self.redrawMilliseconds
+    mutating func show(_ label: String, _ done: Int64, of total: Int64) {
+        guard isTerminal, Clock.milliseconds >= nextDrawMilliseconds else { return }
+        nextDrawMilliseconds = Clock.milliseconds + Self.redrawMilliseconds
         isDrawn = true
-        Self.write("\r" + Self.line(what, done, of: total) + "\u{1B}[K")
+        Self.write("\r" + Self.line(label, done, of: total) + "\u{1B}[K")
     }
 
     mutating func clear() {
@@ -25,11 +25,11 @@ struct ReplayProgress {
         Self.write("\r\u{1B}[K")
     }
 
-    static func line(_ what: String, _ done: Int64, of total: Int64) -> String {
+    static func line(_ label: String, _ done: Int64, of total: Int64) -> String {
         let share = min(1, Double(max(0, done)) / Double(max(1, total)))
         let full = Int(Double(barWidth) * share)
         let bar = String(repeating: "█", count: full) + String(repeating: "░", count: barWidth - full)
-        return "\(what)  \(bar)  \(done) of \(total)"
+        return "\(label)  \(bar)  \(done) of \(total)"
     }
 
     private static func write(_ text: String) {

@@ -23,7 +23,7 @@ struct ReplayRangeError: Error, Equatable {
 extension ReplayRange {
     /// The last offset of a range without an end. It is one below the greatest number, so that adding 1 does
     /// not overflow.
-    static let openEnd = Int64.max - 1
+    static let openEndOffset = Int64.max - 1
 
     /// - Parameters:
     ///   - offsets: texts of the form `partition:from-to` or `partition:from-`.
@@ -63,14 +63,14 @@ extension ReplayRange {
         guard parts.count == 2, let partition = Int32(parts[0]), partition >= 0 else { return nil }
         let ends = parts[1].split(separator: "-", omittingEmptySubsequences: false)
         guard ends.count == 2, let first = Int64(ends[0]), first >= 0 else { return nil }
-        let last = ends[1].isEmpty ? openEnd : Int64(ends[1]).map { min($0, openEnd) }
+        let last = ends[1].isEmpty ? openEndOffset : Int64(ends[1]).map { min($0, openEndOffset) }
         guard let last, first <= last else { return nil }
         return (partition, first...last)
     }
 
     /// Reads a time of RFC 3339, or a duration before now: `90s`, `30m`, `2h`, `3d`.
-    static func moment(_ text: String, option: String, _ now: Int64) throws(ReplayRangeError) -> Int64 {
-        if let milliseconds = duration(text) { return max(0, now - milliseconds) }
+    static func moment(_ text: String, option: String, _ nowMilliseconds: Int64) throws(ReplayRangeError) -> Int64 {
+        if let milliseconds = durationMilliseconds(text) { return max(0, nowMilliseconds - milliseconds) }
         for options: ISO8601DateFormatter.Options in [
             [.withInternetDateTime], [.withInternetDateTime, .withFractionalSeconds],
         ] {
@@ -86,7 +86,7 @@ extension ReplayRange {
         )
     }
 
-    private static func duration(_ text: String) -> Int64? {
+    private static func durationMilliseconds(_ text: String) -> Int64? {
         let units: [Character: Int64] = ["s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000]
         guard let unit = text.last.flatMap({ units[$0] }), text.dropLast().allSatisfy(\.isNumber),
             let count = Int64(text.dropLast())

@@ -14,7 +14,7 @@ import Redis
 /// then counts all tokens as written, also those that Redis already knows.
 struct ReplayRebuilding {
     /// The number of calls that are made at the same time.
-    static let batch = 256
+    static let batchSize = 256
 
     let scope: ReplayScope
     let store: BlockingStore?
@@ -23,15 +23,15 @@ struct ReplayRebuilding {
     /// Returns true when the user has stopped the replay. Waits then end.
     let isCancelled: () -> Bool
     private let beganMilliseconds = Clock.milliseconds
-    private var written = 0
+    private var writtenCalls = 0
     private(set) var tally = RebuildTally()
     /// Calls that are collected for the next batch. No two have the same subject, because Redis may carry out
     /// a batch in any order.
-    private var calls: [StoreCall<[UInt8]>] = []
-    private var subjects: Set<[UInt8]> = []
+    private var collectedCalls: [StoreCall<[UInt8]>] = []
+    private var collectedSubjects: Set<[UInt8]> = []
     /// Used only without a store. The keys are the activities of the range, by their keys in Redis. The value
     /// is when the activity's newest token was registered; nil if the activity has no token.
-    private var registeredAtMilliseconds: [[UInt8]: Int64?] = [:]
+    private var registrationTimesMilliseconds: [[UInt8]: Int64?] = [:]
 
     /// - Parameters:
     ///   - rate: the most calls a second; nil: as fast as Redis takes them.
@@ -53,7 +53,7 @@ struct ReplayRebuilding {
     /// Sets the activities whose registrations are remembered. Without a store, the decisions about their
     /// commands need to know whether they have tokens.
     mutating func setExpectedActivities(_ activities: some Collection<[UInt8]>) {
-        registeredAtMilliseconds = Dictionary(uniqueKeysWithValues: activities.map { ($0, nil) })
+        registrationTimesMilliseconds = Dictionary(uniqueKeysWithValues: activities.map { ($0, nil) })
     }
 
     // MARK: - Registrations
@@ -94,9 +94,9 @@ struct ReplayRebuilding {
             )
         }
         func digests(of audiences: ByteRange, count: Int) -> [UInt8] {
-            [UInt8](unsafeUninitializedCapacity: count * AudienceList.digestBytes) { room, written in
-                let room = UnsafeMutableRawBufferPointer(room)
-                written = Registration.writeDigests(of: audiences, in: record, into: room)
+            [UInt8](unsafeUninitializedCapacity: count * AudienceList.digestBytes) { buffer, writtenBytes in
+                let buffer = UnsafeMutableRawBufferPointer(buffer)
+                writtenBytes = Registration.writeDigests(of: audiences, in: record, into: buffer)
             }
         }
         func call(
@@ -158,25 +158,26 @@ struct ReplayRebuilding {
     }
 
     private mutating func collect(_ call: StoreCall<[UInt8]>) throws {
-        let name = call.subject.app + [call.subject.kind.rawValue] + call.subject.identifier
-        if calls.count == Self.batch || subjects.contains(name) { try flush() }
-        calls.append(call)
-        subjects.insert(name)
+        let subject = call.subject.app + [call.subject.kind.rawValue] + call.subject.identifier
+        if collectedCalls.count == Self.batchSize || collectedSubjects.contains(subject) { try flush() }
+        collectedCalls.append(call)
+        collectedSubjects.insert(subject)
     }
 
     /// Makes the collected calls. Without a store, only remembers their tokens.
     mutating func flush() throws {
         defer {
-            calls.removeAll(keepingCapacity: true)
-            subjects.removeAll(keepingCapacity: true)
+            collectedCalls.removeAll(keepingCapacity: true)
+            collectedSubjects.removeAll(keepingCapacity: true)
         }
         guard let store else {
-            for call in calls { remember(call) }
+            for call in collectedCalls { remember(call) }
             return
         }
-        waitForTurn(writing: calls.count)
-        if calls.isEmpty { return }
-        for (call, reply) in zip(calls, try answers(to: calls, store)) where !call.operation.isUnregistration {
+        waitForTurn(writing: collectedCalls.count)
+        if collectedCalls.isEmpty { return }
+        for (call, reply) in zip(collectedCalls, try perform(collectedCalls, on: store))
+        where !call.operation.isUnregistration {
             tally.count(reply.verdict == .stale ? .registrationsStale : .registrationsWritten)
             if reply.heldCommand != nil { tally.count(.heldWithToken) }
         }
@@ -187,9 +188,9 @@ struct ReplayRebuilding {
     ///
     /// If the member left audiences, the first reply has no held command, and Redis has admitted no command:
     /// the audiences must know first that the member has left. So this method makes the call a second time.
-    private mutating func answers(
-        to calls: [StoreCall<[UInt8]>],
-        _ store: BlockingStore
+    private mutating func perform(
+        _ calls: [StoreCall<[UInt8]>],
+        on store: BlockingStore
     ) throws -> [StoreReply<[UInt8]>] {
         var replies = try store.perform(calls, until: isCancelled)
         // In a batch, a reply may have had no room for the held command. Make the call again by itself.
@@ -202,19 +203,23 @@ struct ReplayRebuilding {
                 "an activity has left more audiences than one step can notify; try again later"
             )
         }
-        let changes = zip(calls, replies).map { RebuiltMembership($0, $1) }
-        let known = changes.compactMap(\.self)
-        guard !known.isEmpty else { return replies }
-        _ = try store.perform(known.flatMap(\.entries), until: isCancelled)
-        _ = try store.perform(known.compactMap(\.confirmation), until: isCancelled)
-        for change in known {
+        let changesByCall = zip(calls, replies).map { RebuiltMembership($0, $1) }
+        let changes = changesByCall.compactMap(\.self)
+        guard !changes.isEmpty else { return replies }
+        _ = try store.perform(changes.flatMap(\.entryCalls), until: isCancelled)
+        _ = try store.perform(changes.compactMap(\.confirmationCall), until: isCancelled)
+        for change in changes {
             tally.count(.membersJoined, change.joinCount)
             tally.count(.membersLeft, change.leaveCount)
         }
-        let again = calls.indices.filter { index in
-            changes[index]?.confirmation != nil && [.registered, .departures].contains(replies[index].verdict)
+        let repeatedIndices = calls.indices.filter { index in
+            changesByCall[index]?.confirmationCall != nil
+                && [.registered, .departures].contains(replies[index].verdict)
         }
-        for (index, reply) in zip(again, try store.perform(again.map { calls[$0] }, until: isCancelled)) {
+        for (index, reply) in zip(
+            repeatedIndices,
+            try store.perform(repeatedIndices.map { calls[$0] }, until: isCancelled)
+        ) {
             replies[index] = reply
         }
         return replies
@@ -225,21 +230,21 @@ struct ReplayRebuilding {
         if let member = JoiningMember(call.operation) { tally.count(.membersJoined, member.audiences.count) }
         guard call.subject.kind == .activity else { return }
         let activity = ActivityKey.key(app: call.subject.app, activity: call.subject.identifier)
-        guard let known = registeredAtMilliseconds[activity] else { return }
+        guard let knownMilliseconds = registrationTimesMilliseconds[activity] else { return }
         switch call.operation {
         case .register(let token, _, _, _, _):
-            registeredAtMilliseconds[activity] = max(token.registeredAtMilliseconds, known ?? 0)
-        case .unregister(let milliseconds) where known.map({ $0 <= milliseconds }) ?? false:
-            registeredAtMilliseconds[activity] = .some(nil)
+            registrationTimesMilliseconds[activity] = max(token.registeredAtMilliseconds, knownMilliseconds ?? 0)
+        case .unregister(let milliseconds) where knownMilliseconds.map({ $0 <= milliseconds }) ?? false:
+            registrationTimesMilliseconds[activity] = .some(nil)
         default: break
         }
     }
 
     mutating func waitForTurn(writing count: Int) {
-        defer { written += count }
+        defer { writtenCalls += count }
         while !isCancelled() {
             let elapsed = Double(Clock.milliseconds - beganMilliseconds) / 1_000
-            let seconds = rate.secondsUntil(another: written, elapsedSeconds: elapsed)
+            let seconds = rate.secondsUntil(another: writtenCalls, elapsedSeconds: elapsed)
             if seconds == 0 { return }
             rate.sleep(seconds: seconds)
         }
@@ -257,19 +262,19 @@ struct ReplayRebuilding {
     }
 
     private mutating func rebuild(ofActivities entries: [(key: [UInt8], value: ReplayTable.Entry)]) throws {
-        var states: [(state: RebuiltState, known: ActivityInspection, activity: [UInt8])] = []
+        var states: [(state: RebuiltState, inspection: ActivityInspection, activity: [UInt8])] = []
         for ((activity, entry), value) in zip(entries, try queries.values(entries.map(\.key))) {
             if entry.start != nil { tally.count(.startsPassedOver) }
             guard let candidate = entry.state else { continue }
-            let known = try ActivityInspection(value: value)
+            let inspection = try ActivityInspection(value: value)
             if candidate.isUnread {
                 tally.count(.statesUnread)
             } else if candidate.value.isEmpty {
                 tally.count(.statesNotLookedAt)
-            } else if let newest = known.newest?.version, newest >= candidate.version {
+            } else if let newest = inspection.newest?.version, newest >= candidate.version {
                 tally.count(.statesKnown)
             } else if let state = RebuiltState(candidate, activity, app: entry.app, scope: scope) {
-                states.append((state, known, activity))
+                states.append((state, inspection, activity))
             } else {
                 tally.count(.statesTooOld)
             }
@@ -281,13 +286,13 @@ struct ReplayRebuilding {
 
     /// Counts the answers that Redis would give to the admissions.
     private mutating func forecast(
-        _ states: [(state: RebuiltState, known: ActivityInspection, activity: [UInt8])]
+        _ states: [(state: RebuiltState, inspection: ActivityInspection, activity: [UInt8])]
     ) throws {
         guard let first = states.first else { return }
         let milliseconds = try queries.serverTimeMilliseconds(for: first.activity)
-        for (state, known, activity) in states {
-            guard case .admit(var admission) = state.admission.operation else { continue }
-            if let registered = registeredAtMilliseconds[activity] ?? nil {
+        for (state, inspection, activity) in states {
+            guard case .admit(var admission) = state.admissionCall.operation else { continue }
+            if let registered = registrationTimesMilliseconds[activity] ?? nil {
                 // The decision depends only on whether there is a token, so this token is empty.
                 admission.registration = TokenRegistration(
                     token: [],
@@ -295,24 +300,26 @@ struct ReplayRebuilding {
                     registeredAtMilliseconds: registered
                 )
             }
-            tally.count(Self.count(of: ActivityState(known).verdict(on: admission, nowMilliseconds: milliseconds)))
+            tally.count(
+                Self.tallyCount(of: ActivityState(inspection).verdict(on: admission, nowMilliseconds: milliseconds))
+            )
         }
     }
 
     private mutating func admit(_ states: [RebuiltState], _ store: BlockingStore) throws {
-        var next: [StoreCall<[UInt8]>] = []
-        for (state, reply) in zip(states, try answers(to: states.map(\.admission), store)) {
-            let count = Self.count(of: reply.verdict)
-            if count == .statesWritten { next.append(state.settlement) }
-            if count == .statesHeld { next.append(state.holdCall) }
+        var followUpCalls: [StoreCall<[UInt8]>] = []
+        for (state, reply) in zip(states, try perform(states.map(\.admissionCall), on: store)) {
+            let count = Self.tallyCount(of: reply.verdict)
+            if count == .statesWritten { followUpCalls.append(state.settlementCall) }
+            if count == .statesHeld { followUpCalls.append(state.holdCall) }
             tally.count(count)
         }
-        // An end removes its activity from its audiences. So make these calls with `answers`, which writes
+        // An end removes its activity from its audiences. So make these calls with `perform`, which writes
         // this to the audiences.
-        if !next.isEmpty { _ = try answers(to: next, store) }
+        if !followUpCalls.isEmpty { _ = try perform(followUpCalls, on: store) }
     }
 
-    private static func count(of verdict: StoreVerdict) -> RebuildTally.Count {
+    private static func tallyCount(of verdict: StoreVerdict) -> RebuildTally.Count {
         switch verdict {
         // `wait` means that a worker would wait for the pace. A rebuild sends nothing, so it need not wait.
         case .send, .wait: .statesWritten

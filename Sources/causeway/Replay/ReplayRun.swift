@@ -51,8 +51,8 @@ struct ReplayRun {
             try ReplaySource(topic: topic, range: range, kafka: configuration.kafka)
         }
         defer { source.close() }
-        for note in source.notes { report(note) }
-        hasGaps = !source.notes.isEmpty
+        for fault in source.rangeFaults { report(fault) }
+        hasGaps = !source.rangeFaults.isEmpty
         let positions = try interruption.withSignalsUnhandled {
             try ReplayPositions(
                 of: topic,
@@ -63,16 +63,16 @@ struct ReplayRun {
         }
         var (tally, table, progress) = (tally, table, progress)
         unreadParts = try source.read(interruption, &progress) { message in
-            let intake = scope.classify(
+            let record = scope.classify(
                 message.value,
                 key: message.key,
                 (message.partition, message.offset, message.timestampMilliseconds),
                 isUnread: positions.isUnread(message.offset, of: message.partition),
                 nowMilliseconds: Clock.wallMilliseconds
             )
-            tally.count(intake)
-            if case .invalid(let code, _) = intake { printLine(invalid: message, code: code) }
-            if case .command(let candidate, let addressee, let app) = intake {
+            tally.count(record)
+            if case .invalid(let code, _) = record { printLine(invalid: message, code: code) }
+            if case .command(let candidate, let addressee, let app) = record {
                 table.insert(candidate, of: addressee, app: app) { tally.count($0, app: app) }
             }
         }
@@ -114,11 +114,11 @@ struct ReplayRun {
             (self.tally, self.progress) = (tally, progress)
         }
         do {
-            let isWhole = try decisions.forEach(of: table) { decision in
+            let isFinished = try decisions.forEach(of: table) { decision in
                 if isCancelled() { return false }
                 return try body(decision, &tally, &progress)
             }
-            isInterrupted = !isWhole
+            isInterrupted = !isFinished
         } catch is RedisError where isCancelled() {
             // The user has asked to stop, so a missing answer is no failure.
         }
@@ -205,7 +205,7 @@ struct ReplayRun {
     /// - Parameter configuration: gives the address of Kafka for the text, because Kafka's errors do not
     ///   contain the address.
     /// - Returns: the failure as text; nil if the code succeeded.
-    static func failure(_ configuration: WorkerConfiguration, _ body: () throws -> Void) throws -> String? {
+    static func captureFailure(_ configuration: WorkerConfiguration, _ body: () throws -> Void) throws -> String? {
         do {
             try body()
             return nil

@@ -38,7 +38,7 @@ struct ReplayScope {
 }
 
 /// The result of reading one record.
-enum ReplayIntake: Equatable {
+enum ClassifiedRecord: Equatable {
     /// A command. `of` is the key of its activity or audience in Redis.
     case command(ReplayCandidate, of: [UInt8], app: Int)
     /// A record that a worker would refuse. `code` is the code of its result.
@@ -58,12 +58,13 @@ extension ReplayScope {
 
     /// Returns the record without the fields that its policy drops from a body that is too large. Returns nil
     /// if the body stays too large.
-    private static func fitting(_ value: UnsafeRawBufferPointer, of command: Command, policy: Policy) -> [UInt8]? {
+    private static func trimmedRecord(_ value: UnsafeRawBufferPointer, of command: Command, policy: Policy) -> [UInt8]?
+    {
         if command.fitsBodyLimit { return Array(value) }
-        return withUnsafeTemporaryAllocation(byteCount: value.count, alignment: 1) { room in
-            let count = DroppedFields(policy.oversize).trim(value, of: command, into: room).byteCount
-            let rest = UnsafeRawBufferPointer(rebasing: room[..<count])
-            return (try? Command.decode(rest)) == nil ? nil : Array(rest)
+        return withUnsafeTemporaryAllocation(byteCount: value.count, alignment: 1) { buffer in
+            let count = DroppedFields(policy.oversize).trim(value, of: command, into: buffer).byteCount
+            let trimmed = UnsafeRawBufferPointer(rebasing: buffer[..<count])
+            return (try? Command.decode(trimmed)) == nil ? nil : Array(trimmed)
         }
     }
 
@@ -71,47 +72,47 @@ extension ReplayScope {
     func classify(
         _ value: UnsafeRawBufferPointer?,
         key: UnsafeRawBufferPointer?,
-        _ place: (partition: Int32, offset: Int64, timestampMilliseconds: Int64),
+        _ position: (partition: Int32, offset: Int64, timestampMilliseconds: Int64),
         isUnread: Bool,
         nowMilliseconds: Int64
-    ) -> ReplayIntake {
-        let isNarrow = onlyApp != nil || onlyActivity != nil
-        guard let value else { return isNarrow ? .passedOver : .invalid(code: "emptyRecord", app: nil) }
+    ) -> ClassifiedRecord {
+        let isLimited = onlyApp != nil || onlyActivity != nil
+        guard let value else { return isLimited ? .passedOver : .invalid(code: "emptyRecord", app: nil) }
         do throws(Fault) {
             let command = try Command.decodeAnySize(value)
             guard let app = app(command.app, in: value) else {
-                return isNarrow ? .passedOver : .invalid(code: "unknownApp", app: nil)
+                return isLimited ? .passedOver : .invalid(code: "unknownApp", app: nil)
             }
             // Redis knows nothing of a channel that the producer manages, so a replay cannot decide about its
             // commands.
             guard command.channel.isAbsent else { return .passedOver }
             let isOfAudience = !command.audience.isAbsent
             let addressee = (isOfAudience ? command.audience : command.activity).bytes(in: value)
-            let isNamed = isOfAudience ? onlyActivity == nil : includes(addressee)
-            guard includes(app: apps[app].bundleIdentifier), isNamed else { return .passedOver }
+            let isIncluded = isOfAudience ? onlyActivity == nil : includes(addressee)
+            guard includes(app: apps[app].bundleIdentifier), isIncluded else { return .passedOver }
             if (try? command.checkTimestamp(now: nowMilliseconds / 1_000)) == nil {
                 return .invalid(code: "timestampInFuture", app: app)
             }
             guard let policy = policy(of: command, app: app, in: value) else {
                 return .invalid(code: "unknownPolicy", app: app)
             }
-            guard let fitting = Self.fitting(value, of: command, policy: policy) else {
+            guard let trimmedRecord = Self.trimmedRecord(value, of: command, policy: policy) else {
                 return .invalid(code: "\(command.sizeFault.code.name)", app: app)
             }
             let candidate = ReplayCandidate(
                 event: command.event,
                 version: command.version,
                 audience: isOfAudience ? addressee : nil,
-                partition: place.partition,
-                offset: place.offset,
-                timestampMilliseconds: place.timestampMilliseconds,
+                partition: position.partition,
+                offset: position.offset,
+                timestampMilliseconds: position.timestampMilliseconds,
                 isUnread: isUnread,
                 key: key.map { Array($0) },
-                value: fitting
+                value: trimmedRecord
             )
             return .command(candidate, of: storedKey(of: candidate, addressee, app: app), app: app)
         } catch {
-            if isNarrow { return .passedOver }
+            if isLimited { return .passedOver }
             let isRegistration = (try? Registration.decode(value)) != nil
             return isRegistration ? .registration : .invalid(code: "\(error.code.name)", app: nil)
         }

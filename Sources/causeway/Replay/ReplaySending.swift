@@ -21,7 +21,7 @@ struct ReplaySending {
     /// producer waits longer.
     private static let deliveryTimeout = [(name: "delivery.timeout.ms", value: "30000")]
     /// How long to wait for the last acknowledgements after the user has asked to stop.
-    private static let lastFlushMilliseconds: Int64 = 2_000
+    private static let stopFlushMilliseconds: Int64 = 2_000
     /// After this many records that Kafka refused, the sending ends. Kafka would refuse further records too.
     static let failuresMax = 100
 
@@ -31,15 +31,15 @@ struct ReplaySending {
     private var store: BlockingStore?
     /// The call that settles a reopened version again if its copy is not written. The key is the number of
     /// the copy, which is the tag of its production.
-    private var reopened: [UInt64: StoreCall<[UInt8]>] = [:]
-    private var copyNumberLast: UInt64 = 0
+    private var settlementsOfReopened: [UInt64: StoreCall<[UInt8]>] = [:]
+    private var lastCopyNumber: UInt64 = 0
     /// The numbers of copies that were not written to Kafka.
     private var unwrittenCopies: [UInt64] = []
     /// Whether the sending ended before all commands were sent.
     private(set) var isStopped = false
     /// The number of reopened versions that have no copy and could not be settled again. `reason` is the
     /// error that prevented it.
-    private(set) var notRestored: (count: Int, reason: RedisError)?
+    private(set) var restorationFailure: (count: Int, reason: RedisError)?
     private var apps: [[UInt8]]
 
     init(_ configuration: WorkerConfiguration, redis: RedisConfiguration, topic: String, rate: Double) throws {
@@ -62,11 +62,11 @@ struct ReplaySending {
         let candidate = decision.candidate
         var copyNumber: UInt64 = 0
         if decision.verdict.reason == .sendAgain {
-            copyNumberLast += 1
-            copyNumber = copyNumberLast
-            let answer = try reopen(decision, copyNumber: copyNumber, until: isCancelled)
-            guard answer == .retry else {
-                return ReplayVerdict(reason: answer == .duplicate ? .duplicate : .superseded)
+            lastCopyNumber += 1
+            copyNumber = lastCopyNumber
+            let verdict = try reopen(decision, copyNumber: copyNumber, until: isCancelled)
+            guard verdict == .retry else {
+                return ReplayVerdict(reason: verdict == .duplicate ? .duplicate : .superseded)
             }
         }
         let copy = RecordCopy(
@@ -102,12 +102,12 @@ struct ReplaySending {
                 digest: 0,
                 retirement: nil
             )
-        reopened[copyNumber] = StoreCall(tag: 0, subject: subject, operation: settlement)
+        settlementsOfReopened[copyNumber] = StoreCall(tag: 0, subject: subject, operation: settlement)
         do throws(RedisError) {
             let call = StoreCall<[UInt8]>(tag: 0, subject: subject, operation: .reopen(version: version))
-            let answer = try store.perform([call], until: isCancelled)[0].verdict
-            if answer != .retry { reopened[copyNumber] = nil }
-            return answer
+            let verdict = try store.perform([call], until: isCancelled)[0].verdict
+            if verdict != .retry { settlementsOfReopened[copyNumber] = nil }
+            return verdict
         } catch {
             // Redis may have reopened the version although the call failed. So `finish` settles it again,
             // which does no harm if it is settled already.
@@ -123,12 +123,13 @@ struct ReplaySending {
     /// - Parameter isStoppingAtOnce: whether the user has asked to stop. The waits for Kafka and Redis are
     ///   then a few seconds long.
     mutating func finish(isStoppingAtOnce: Bool) {
-        let flush = isStoppingAtOnce ? Self.lastFlushMilliseconds : RecordSender.flushMilliseconds
-        let calls = (unwrittenCopies + sender.finish(flushMilliseconds: flush).failedTags).compactMap { reopened[$0] }
+        let flushMilliseconds = isStoppingAtOnce ? Self.stopFlushMilliseconds : RecordSender.flushMilliseconds
+        let calls = (unwrittenCopies + sender.finish(flushMilliseconds: flushMilliseconds).failedTags)
+            .compactMap { settlementsOfReopened[$0] }
         do throws(RedisError) {
             if !calls.isEmpty { _ = try store?.perform(calls, until: { isStoppingAtOnce }) }
         } catch {
-            notRestored = (calls.count, error)
+            restorationFailure = (calls.count, error)
         }
         store?.close()
         store = nil

@@ -13,10 +13,10 @@ struct ReplaySource {
         var text: String { "\(partition):\(offsets.lowerBound)-\(offsets.upperBound - 1)" }
     }
 
-    private static let requestMilliseconds: Int32 = 30_000
+    private static let requestTimeoutMilliseconds: Int32 = 30_000
     /// How long the brokers may send no record before the end of the range.
     private static let silenceMillisecondsMax: Int64 = 30_000
-    private static let closeMilliseconds: Int64 = 5_000
+    private static let closeTimeoutMilliseconds: Int64 = 5_000
 
     private let reader: PartitionReader
     private let range: ReplayRange
@@ -24,7 +24,7 @@ struct ReplaySource {
     let partitionCount: Int32
     private(set) var parts: [Part] = []
     /// Texts about the offsets and partitions that the range names but the topic does not have.
-    private(set) var notes: [String] = []
+    private(set) var rangeFaults: [String] = []
 
     var recordsMax: Int64 { parts.reduce(0) { $0 + Int64($1.offsets.count) } }
 
@@ -35,18 +35,19 @@ struct ReplaySource {
         let contact = BrokerContact(of: "causeway replay", properties: properties)
         reader = try PartitionReader(properties: properties, topic: topic, logHandler: contact)
         do throws(KafkaError) {
-            guard reader.awaitBroker(timeoutMilliseconds: Self.requestMilliseconds, { contact.check(false) }) else {
+            guard reader.awaitBroker(timeoutMilliseconds: Self.requestTimeoutMilliseconds, { contact.check(false) })
+            else {
                 throw contact.error
             }
-            partitionCount = try reader.partitionCount(timeoutMilliseconds: Self.requestMilliseconds)
+            partitionCount = try reader.partitionCount(timeoutMilliseconds: Self.requestTimeoutMilliseconds)
             try findParts()
         } catch {
-            _ = reader.close(deadlineMilliseconds: Self.closeMilliseconds)
+            _ = reader.close(deadlineMilliseconds: Self.closeTimeoutMilliseconds)
             throw error
         }
     }
 
-    func close() { _ = reader.close(deadlineMilliseconds: Self.closeMilliseconds) }
+    func close() { _ = reader.close(deadlineMilliseconds: Self.closeTimeoutMilliseconds) }
 
     // MARK: - The range in offsets
 
@@ -54,32 +55,32 @@ struct ReplaySource {
         switch range {
         case .times(let from, let to):
             for partition in 0..<partitionCount {
-                let log = try watermarks(of: partition)
-                let begin = try first(of: partition, log, atOrAfter: from)
+                let logOffsets = try watermarks(of: partition)
+                let begin = try firstOffset(of: partition, logOffsets, atOrAfter: from)
                 let end = try to.map { time throws(KafkaError) in
-                    try offset(of: partition, log, atOrAfter: time) ?? log.upperBound
+                    try offset(of: partition, logOffsets, atOrAfter: time) ?? logOffsets.upperBound
                 }
-                add(partition, begin..<max(begin, end ?? log.upperBound))
+                add(partition, begin..<max(begin, end ?? logOffsets.upperBound))
             }
         case .offsets(let ranges):
             for (partition, range) in ranges.sorted(by: { $0.key < $1.key }) {
                 guard partition < partitionCount else {
-                    notes.append("\(topic) has no partition \(partition)")
+                    rangeFaults.append("\(topic) has no partition \(partition)")
                     continue
                 }
-                let log = try watermarks(of: partition)
-                if range.lowerBound < log.lowerBound {
-                    let last = min(range.upperBound, log.lowerBound - 1)
-                    notes.append(
+                let logOffsets = try watermarks(of: partition)
+                if range.lowerBound < logOffsets.lowerBound {
+                    let last = min(range.upperBound, logOffsets.lowerBound - 1)
+                    rangeFaults.append(
                         "\(topic) no longer has the offsets \(range.lowerBound) to \(last) of partition \(partition)"
                     )
                 }
                 // An open range that begins exactly at the log's end is valid and empty.
-                let isOpen = range.upperBound == ReplayRange.openEnd
-                if isOpen ? range.lowerBound > log.upperBound : range.upperBound >= log.upperBound {
-                    notes.append("partition \(partition) of \(topic) ends before offset \(log.upperBound)")
+                let isOpen = range.upperBound == ReplayRange.openEndOffset
+                if isOpen ? range.lowerBound > logOffsets.upperBound : range.upperBound >= logOffsets.upperBound {
+                    rangeFaults.append("partition \(partition) of \(topic) ends before offset \(logOffsets.upperBound)")
                 }
-                add(partition, Range(range).clamped(to: log))
+                add(partition, Range(range).clamped(to: logOffsets))
             }
         }
     }
@@ -89,40 +90,40 @@ struct ReplaySource {
     }
 
     private func watermarks(of partition: Int32) throws(KafkaError) -> Range<Int64> {
-        let found = try reader.watermarks(of: partition, timeoutMilliseconds: Self.requestMilliseconds)
+        let found = try reader.watermarks(of: partition, timeoutMilliseconds: Self.requestTimeoutMilliseconds)
         let low = max(0, found.low)
         return low..<max(low, found.high)
     }
 
     /// Returns the offset at which reading must begin to find all records of this time or later.
-    private func first(
+    private func firstOffset(
         of partition: Int32,
-        _ log: Range<Int64>,
+        _ logOffsets: Range<Int64>,
         atOrAfter milliseconds: Int64
     ) throws(KafkaError) -> Int64 {
-        if log.isEmpty { return log.lowerBound }
-        if let found = try offset(of: partition, log, atOrAfter: milliseconds) { return found }
+        if logOffsets.isEmpty { return logOffsets.lowerBound }
+        if let found = try offset(of: partition, logOffsets, atOrAfter: milliseconds) { return found }
         // The broker names no offset. Either all records are older, or the broker keeps no timestamps. The
         // time of the newest record shows which of these is true.
         var newest: Int64?
-        let deadline = Clock.milliseconds + Int64(Self.requestMilliseconds)
+        let deadline = Clock.milliseconds + Int64(Self.requestTimeoutMilliseconds)
         _ = try reader.read(
             partition,
-            offsets: log.upperBound - 1..<log.upperBound,
+            offsets: logOffsets.upperBound - 1..<logOffsets.upperBound,
             until: { Clock.milliseconds > deadline },
             { newest = $0.timestampMilliseconds }
         )
-        return newest.map { $0 < milliseconds } ?? false ? log.upperBound : log.lowerBound
+        return newest.map { $0 < milliseconds } ?? false ? logOffsets.upperBound : logOffsets.lowerBound
     }
 
     /// Returns the offset that the broker names for this time; nil if it names none.
     private func offset(
         of partition: Int32,
-        _ log: Range<Int64>,
+        _ logOffsets: Range<Int64>,
         atOrAfter milliseconds: Int64
     ) throws(KafkaError) -> Int64? {
-        try reader.offset(of: partition, atOrAfter: milliseconds, timeoutMilliseconds: Self.requestMilliseconds)
-            .map { min(max($0, log.lowerBound), log.upperBound) }
+        try reader.offset(of: partition, atOrAfter: milliseconds, timeoutMilliseconds: Self.requestTimeoutMilliseconds)
+            .map { min(max($0, logOffsets.lowerBound), logOffsets.upperBound) }
     }
 
     // MARK: - Reading
@@ -136,11 +137,11 @@ struct ReplaySource {
         _ body: (borrowing Message) throws -> Void
     ) throws -> [Part] {
         let total = recordsMax
-        var done: Int64 = 0
+        var offsetsDone: Int64 = 0
         var failure: (any Error)?
         for (index, part) in parts.enumerated() {
             var lastMilliseconds = Clock.milliseconds
-            let next = try reader.read(
+            let nextOffset = try reader.read(
                 part.partition,
                 offsets: part.offsets,
                 until: {
@@ -149,23 +150,23 @@ struct ReplaySource {
                 },
                 { message in
                     lastMilliseconds = Clock.milliseconds
-                    progress.show("reading", done + message.offset - part.offsets.lowerBound, of: total)
+                    progress.show("reading", offsetsDone + message.offset - part.offsets.lowerBound, of: total)
                     guard range.contains(timestampMilliseconds: message.timestampMilliseconds) else { return }
                     do { try body(message) } catch { failure = error }
                 }
             )
             if let failure { throw failure }
-            if let next {
-                guard interruption.pending != nil else { throw silence }
-                let rest = Part(partition: part.partition, offsets: next..<part.offsets.upperBound)
-                return [rest] + parts[(index + 1)...]
+            if let nextOffset {
+                guard interruption.pending != nil else { throw silenceError }
+                let unreadPart = Part(partition: part.partition, offsets: nextOffset..<part.offsets.upperBound)
+                return [unreadPart] + parts[(index + 1)...]
             }
-            done += Int64(part.offsets.count)
+            offsetsDone += Int64(part.offsets.count)
         }
         return []
     }
 
-    private var silence: KafkaError {
+    private var silenceError: KafkaError {
         let seconds = Self.silenceMillisecondsMax / 1_000
         // -185 is RD_KAFKA_RESP_ERR__TIMED_OUT.
         return KafkaError(code: -185, reason: "the brokers sent no records of \(topic) for \(seconds) s")
@@ -175,7 +176,7 @@ struct ReplaySource {
 /// Knows which records the workers' group has not read yet.
 struct ReplayPositions {
     /// The committed offset of each partition; nil: the whole partition is unread.
-    private let committed: [Int64?]
+    private let committedOffsets: [Int64?]
     /// Whether the workers' group never reads this topic. The topic is then not an input, and the group has
     /// committed no offset for it. No record counts as unread.
     private let isNeverRead: Bool
@@ -189,12 +190,12 @@ struct ReplayPositions {
     ) throws(KafkaError) {
         let positions = try GroupPositions(properties: kafka.consumerProperties, topic: topic, partitions: partitions)
         defer { positions.close(deadlineMilliseconds: 5_000) }
-        committed = try positions.positions(timeoutMilliseconds: 30_000).map(\.committed)
-        isNeverRead = !isInput && committed.allSatisfy { $0 == nil }
+        committedOffsets = try positions.positions(timeoutMilliseconds: 30_000).map(\.committed)
+        isNeverRead = !isInput && committedOffsets.allSatisfy { $0 == nil }
     }
 
     func isUnread(_ offset: Int64, of partition: Int32) -> Bool {
-        guard !isNeverRead, committed.indices.contains(Int(partition)) else { return false }
-        return committed[Int(partition)].map { offset >= $0 } ?? true
+        guard !isNeverRead, committedOffsets.indices.contains(Int(partition)) else { return false }
+        return committedOffsets[Int(partition)].map { offset >= $0 } ?? true
     }
 }

@@ -50,18 +50,18 @@ struct ReplayTable {
 
     /// Takes a command, unless the table has a newer one.
     ///
-    /// - Parameter onReplaced: called for each command that the table drops, with the reason. The dropped
+    /// - Parameter onDropped: called for each command that the table drops, with the reason. The dropped
     ///   command may be `candidate` itself.
     mutating func insert(
         _ candidate: ReplayCandidate,
         of activity: [UInt8],
         app: Int,
-        onReplaced: (ReplayReason) -> Void
+        onDropped: (ReplayReason) -> Void
     ) {
         guard var entry = entries[activity] else {
             guard bytes + Self.entryBytes + activity.count + candidate.bytes <= bytesMax else {
                 wasFull = true
-                return onReplaced(.tableFull)
+                return onDropped(.tableFull)
             }
             bytes += Self.entryBytes + activity.count + candidate.bytes
             var entry = Entry(app: app)
@@ -70,63 +70,63 @@ struct ReplayTable {
             return
         }
         if candidate.event == .start {
-            merge(start: candidate, into: &entry, onReplaced)
+            merge(start: candidate, into: &entry, onDropped)
         } else {
-            merge(state: candidate, into: &entry, onReplaced)
+            merge(state: candidate, into: &entry, onDropped)
         }
         entries[activity] = entry
     }
 
-    private mutating func merge(start: ReplayCandidate, into entry: inout Entry, _ onReplaced: (ReplayReason) -> Void) {
-        if let known = entry.start {
-            guard start.version > known.version else {
-                return onReplaced(start.version == known.version ? .duplicate : .supersededInRange)
+    private mutating func merge(start: ReplayCandidate, into entry: inout Entry, _ onDropped: (ReplayReason) -> Void) {
+        if let current = entry.start {
+            guard start.version > current.version else {
+                return onDropped(start.version == current.version ? .duplicate : .supersededInRange)
             }
         }
         if let state = entry.state {
             if state.version < start.version {
                 // The state belongs to the activity's life before this start.
-                onReplaced(.supersededInRange)
+                onDropped(.supersededInRange)
                 replace(&entry.state, by: nil)
             } else if state.event == .end {
-                return onReplaced(.supersededInRange)
+                return onDropped(.supersededInRange)
             }
         }
-        if entry.start != nil { onReplaced(.supersededInRange) }
+        if entry.start != nil { onDropped(.supersededInRange) }
         replace(&entry.start, by: start)
     }
 
-    private mutating func merge(state: ReplayCandidate, into entry: inout Entry, _ onReplaced: (ReplayReason) -> Void) {
-        if let start = entry.start, state.version < start.version { return onReplaced(.supersededInRange) }
-        if let known = entry.state {
-            if known.event == .end {
-                guard state.event != .end || state.version != known.version else { return onReplaced(.duplicate) }
-                return onReplaced(state.version < known.version ? .supersededInRange : .ended)
+    private mutating func merge(state: ReplayCandidate, into entry: inout Entry, _ onDropped: (ReplayReason) -> Void) {
+        if let start = entry.start, state.version < start.version { return onDropped(.supersededInRange) }
+        if let current = entry.state {
+            if current.event == .end {
+                guard state.event != .end || state.version != current.version else { return onDropped(.duplicate) }
+                return onDropped(state.version < current.version ? .supersededInRange : .ended)
             }
             if state.event == .update {
-                guard state.version > known.version else {
-                    return onReplaced(state.version == known.version ? .duplicate : .supersededInRange)
+                guard state.version > current.version else {
+                    return onDropped(state.version == current.version ? .duplicate : .supersededInRange)
                 }
             }
-            onReplaced(.supersededInRange)
+            onDropped(.supersededInRange)
         }
         replace(&entry.state, by: state)
         if state.event == .end, entry.start != nil {
-            onReplaced(.supersededInRange)
+            onDropped(.supersededInRange)
             replace(&entry.start, by: nil)
         }
     }
 
-    private mutating func replace(_ place: inout ReplayCandidate?, by candidate: ReplayCandidate?) {
-        bytes -= place?.bytes ?? 0
-        place = candidate
+    private mutating func replace(_ slot: inout ReplayCandidate?, by candidate: ReplayCandidate?) {
+        bytes -= slot?.bytes ?? 0
+        slot = candidate
         guard let candidate else { return }
         guard bytes + candidate.bytes > bytesMax else {
             bytes += candidate.bytes
             return
         }
         wasFull = true
-        place?.value = []
-        place?.key = nil
+        slot?.value = []
+        slot?.key = nil
     }
 }

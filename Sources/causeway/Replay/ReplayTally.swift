@@ -5,20 +5,20 @@ import enum CausewayRecords.JSONValue
 /// Counts the decisions about commands, in total and for each app.
 struct ReplayTally {
     private(set) var recordsRead = 0
-    private(set) var passedOver = 0
+    private(set) var passedOverCount = 0
     /// The counts by the app's index; nil for commands that name no configured app.
     private(set) var counts: [Int?: [ReplayReason: Int]] = [:]
     /// The number of invalid records, by the code of their result.
-    private(set) var invalid: [String: Int] = [:]
-    private(set) var withoutAlert = 0
+    private(set) var invalidCounts: [String: Int] = [:]
+    private(set) var withoutAlertCount = 0
 
-    mutating func count(_ intake: ReplayIntake) {
+    mutating func count(_ record: ClassifiedRecord) {
         recordsRead += 1
-        switch intake {
+        switch record {
         case .command: break
-        case .passedOver: passedOver += 1
+        case .passedOver: passedOverCount += 1
         case .invalid(let code, let app):
-            invalid[code, default: 0] += 1
+            invalidCounts[code, default: 0] += 1
             count(.invalid, app: app)
         case .registration: count(.registration, app: nil)
         }
@@ -30,7 +30,7 @@ struct ReplayTally {
 
     mutating func count(_ verdict: ReplayVerdict, app: Int) {
         count(verdict.reason, app: app)
-        if verdict.dropsAlert { withoutAlert += 1 }
+        if verdict.dropsAlert { withoutAlertCount += 1 }
     }
 
     func total(_ reason: ReplayReason) -> Int { counts.values.reduce(0) { $0 + ($1[reason] ?? 0) } }
@@ -42,7 +42,7 @@ struct ReplayTally {
     /// - Parameter isSent: whether the commands have been sent.
     func lines(_ scope: ReplayScope, topic: String, isSent: Bool = false) -> [String] {
         var lines = LabelledLines()
-        let others = passedOver > 0 ? ", \(passedOver) of other apps or activities passed over" : ""
+        let others = passedOverCount > 0 ? ", \(passedOverCount) of other apps or activities passed over" : ""
         lines.add("\(topic): \(recordsRead) records\(others)")
         let apps = counts.keys.sorted { $0 ?? .max < $1 ?? .max }
         let reasons = ReplayReason.allCases.filter { total($0) > 0 }
@@ -53,11 +53,11 @@ struct ReplayTally {
                 + (names.isEmpty ? [] : apps.map { "\(counts[$0]?[reason] ?? 0)" })
                 + [reason.explanation]
         }
-        if withoutAlert > 0 {
+        if withoutAlertCount > 0 {
             let index = rows.firstIndex { $0[0] == ReplayReason.supersededInRange.title } ?? rows.count
             let blanks = names.map { _ in "" }
             rows.insert(
-                ["  without the alert", "\(withoutAlert)"] + blanks + ["the alert is too old"],
+                ["  without the alert", "\(withoutAlertCount)"] + blanks + ["the alert is too old"],
                 at: min(index, rows.count)
             )
         }
@@ -66,7 +66,7 @@ struct ReplayTally {
             rows: rows,
             rightAligned: Set(1...1 + names.count)
         )
-        for (code, count) in invalid.sorted(by: { $0.key < $1.key }) { lines.add("invalid: \(count) \(code)") }
+        for (code, count) in invalidCounts.sorted(by: { $0.key < $1.key }) { lines.add("invalid: \(count) \(code)") }
         return lines.lines
     }
 
@@ -84,11 +84,11 @@ struct ReplayTally {
         let members: [String: JSONValue] = [
             "topic": .string(topic),
             "records": .integer(Int64(recordsRead)),
-            "passedOver": .integer(Int64(passedOver)),
+            "passedOver": .integer(Int64(passedOverCount)),
             "counts": object(all.filter { $0.value > 0 }),
             "apps": .object(Dictionary(uniqueKeysWithValues: apps)),
-            "invalid": .object(invalid.mapValues { .integer(Int64($0)) }),
-            "withoutAlert": .integer(Int64(withoutAlert)),
+            "invalid": .object(invalidCounts.mapValues { .integer(Int64($0)) }),
+            "withoutAlert": .integer(Int64(withoutAlertCount)),
             "isComplete": .boolean(isComplete),
         ]
         return .object(members.merging(others) { $1 })
