@@ -25,24 +25,25 @@ struct AudiencePlanTests {
     @Test(arguments: [1_000, 20_000, 300_000, 1_000_000, 10_000_000] as [Int64], [1, 4, 12, 60] as [Int64])
     func `Planned rounds fit between the commands`(members: Int64, updates: Int64) throws {
         let plan = try AudiencePlan(demand: AudienceDemand(members: members, updatesPerMinute: updates))
-        let own = plan.costs.roundTripMilliseconds + plan.costs.fanoutMilliseconds
-        #expect((plan.roundMilliseconds - own) * updates <= 60_000)
+        let fixedMilliseconds = plan.costs.roundTripMilliseconds + plan.costs.fanoutMilliseconds
+        #expect((plan.roundMilliseconds - fixedMilliseconds) * updates <= 60_000)
         #expect(plan.text.contains("CausewayRoundsSlow") == (plan.roundMilliseconds * updates > 60_000))
     }
 
     @Test func `More members never need less`() throws {
-        var last: AudiencePlan?
+        var previousPlan: AudiencePlan?
         for members in stride(from: Int64(1), through: 40_000_000, by: 777_777) {
             let plan = try AudiencePlan(demand: AudienceDemand(members: members, updatesPerMinute: 6))
-            if let last {
+            if let previousPlan {
                 #expect(
-                    plan.pods >= last.pods && plan.redisMebibytes >= last.redisMebibytes && plan.ranges >= last.ranges
+                    plan.pods >= previousPlan.pods && plan.redisMebibytes >= previousPlan.redisMebibytes
+                        && plan.ranges >= previousPlan.ranges
                 )
-                #expect(plan.coresHundredths >= last.coresHundredths)
+                #expect(plan.coresHundredths >= previousPlan.coresHundredths)
             }
             #expect((plan.pods - 1) * 4 * 50 >= plan.coresHundredths - plan.pods * plan.costs.wakingCoresHundredths)
             #expect(plan.partitions % plan.pods == 0 && plan.partitions >= plan.lanes)
-            last = plan
+            previousPlan = plan
         }
     }
 

@@ -46,41 +46,42 @@ struct CapacityTests {
 
     @Test func `Activities that are started again need memory in Redis for their commands`() throws {
         var demand = CapacityDemand(updatesPerMinute: 60, activities: 1_000_000)
-        let without = try CapacityPlan(demand: demand)
+        let planWithoutRestarts = try CapacityPlan(demand: demand)
         demand.restartedActivities = 1_000_000
         let plan = try CapacityPlan(demand: demand)
         // With 50 % overhead, 1,000,000 activities x 330 B are 495,000,000 B. Their commands need 1,000,000 x
         // 1,800 B with the same overhead: 2,700,000,000 B more.
-        #expect(without.redisMebibytes == 473 && plan.redisMebibytes == 3_047)
+        #expect(planWithoutRestarts.redisMebibytes == 473 && plan.redisMebibytes == 3_047)
         #expect(plan.text.contains("1,800 bytes in Redis") && plan.text.contains("1,000,000 activities at a time"))
-        #expect(!without.text.contains("afterLifetime"))
+        #expect(!planWithoutRestarts.text.contains("afterLifetime"))
     }
 
     @Test func `The costs add up to the season that they were measured in`() {
         let costs = MeasuredCosts()
-        let work = 718_800 * costs.nanosecondsPerCommand + 162_090 * costs.nanosecondsPerPush
-        let waking = 60 * costs.wakingCoresHundredths * 10_000_000
+        let workNanoseconds = 718_800 * costs.nanosecondsPerCommand + 162_090 * costs.nanosecondsPerPush
+        let wakingNanoseconds = 60 * costs.wakingCoresHundredths * 10_000_000
         // The measured season took 8.71 s of CPU time in a minute. The costs are rounded to a hundredth of a
         // core, which is 0.6 s in a minute.
-        #expect((8_110_000_000...9_310_000_000).contains(work + waking))
+        #expect((8_110_000_000...9_310_000_000).contains(workNanoseconds + wakingNanoseconds))
     }
 
     @Test func `More load never needs less`() throws {
-        var last: CapacityPlan?
+        var previousPlan: CapacityPlan?
         for updates in stride(from: Int64(1), through: 60_000_000, by: 777_777) {
             let plan = try CapacityPlan(demand: CapacityDemand(updatesPerMinute: updates, activities: updates))
-            if let last {
+            if let previousPlan {
                 #expect(
-                    plan.pods >= last.pods && plan.redisNodes >= last.redisNodes && plan.partitions >= last.partitions
+                    plan.pods >= previousPlan.pods && plan.redisNodes >= previousPlan.redisNodes
+                        && plan.partitions >= previousPlan.partitions
                 )
-                #expect(plan.coresHundredths >= last.coresHundredths)
+                #expect(plan.coresHundredths >= previousPlan.coresHundredths)
             }
             // With one pod lost, the other pods process the load with their cores at most 50 % busy, as
             // planned. Every pod has equally many partitions.
             #expect((plan.pods - 1) * 4 * 50 >= plan.coresHundredths - plan.costs.wakingCoresHundredths)
             #expect(plan.connections >= plan.connectionsNeeded)
             #expect(plan.partitions % plan.pods == 0 && plan.partitions >= plan.lanes)
-            last = plan
+            previousPlan = plan
         }
     }
 

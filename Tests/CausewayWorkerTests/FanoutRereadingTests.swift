@@ -15,7 +15,7 @@ import Testing
     }
 
     /// Deals a record as the Kafka thread does.
-    private func dealt() -> InboxEntry? {
+    private func dealRecord() -> InboxEntry? {
         table[Self.partition]
             .map {
                 InboxEntry(
@@ -43,35 +43,35 @@ import Testing
     /// reading, also those of the first reading.
     @Test func `Records from before the new reading are dropped`() throws {
         var tests = self
-        let before = try #require(tests.dealt())
-        #expect(before.topic == Intake.fanoutTopic && before.partition == 3)
-        var place = LanePartitions.Entry(
+        let firstEntry = try #require(tests.dealRecord())
+        #expect(firstEntry.topic == Intake.fanoutTopic && firstEntry.partition == 3)
+        var lanePartition = LanePartitions.Entry(
             coreIndex: 0,
-            assignment: before.assignment,
+            assignment: firstEntry.assignment,
             topic: Intake.fanoutTopic,
             partition: 3,
             assumedBehindUntilMilliseconds: 0
         )
-        #expect(place.expects(before))
-        place.readingNumber &+= 1
-        #expect(!place.expects(before))
-        let isAccepted = tests.table.noteReadAgainRequest(report(before.assignment))
+        #expect(lanePartition.expects(firstEntry))
+        lanePartition.readingNumber &+= 1
+        #expect(!lanePartition.expects(firstEntry))
+        let isAccepted = tests.table.noteReadAgainRequest(report(firstEntry.assignment))
         #expect(isAccepted)
-        let again = try #require(tests.dealt())
-        #expect(place.expects(again) && !place.expects(before))
-        place.readingNumber &+= 1
-        #expect(!place.expects(again))
-        let isHeardAgain = tests.table.noteReadAgainRequest(report(before.assignment))
-        let last = try #require(tests.dealt())
-        #expect(isHeardAgain && place.expects(last))
+        let secondEntry = try #require(tests.dealRecord())
+        #expect(lanePartition.expects(secondEntry) && !lanePartition.expects(firstEntry))
+        lanePartition.readingNumber &+= 1
+        #expect(!lanePartition.expects(secondEntry))
+        let isAcceptedAgain = tests.table.noteReadAgainRequest(report(firstEntry.assignment))
+        let thirdEntry = try #require(tests.dealRecord())
+        #expect(isAcceptedAgain && lanePartition.expects(thirdEntry))
     }
 
     @Test func `A request of an earlier assignment is ignored`() throws {
         var tests = self
-        let before = try #require(tests.dealt())
+        let firstEntry = try #require(tests.dealRecord())
         tests.table.remove(Self.partition)
         _ = tests.table.insert(Self.partition, lane: 0)
-        let isAccepted = tests.table.noteReadAgainRequest(report(before.assignment))
+        let isAccepted = tests.table.noteReadAgainRequest(report(firstEntry.assignment))
         #expect(!isAccepted)
         #expect(tests.table[Self.partition]?.readingNumber == 0)
     }

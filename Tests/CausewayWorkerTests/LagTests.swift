@@ -57,8 +57,8 @@ import Testing
         for number in 0..<4 { _ = table.insert(partition(Int32(number)), lane: number % 2) }
         #expect(table.recordsBehind(of: 0) == 0, "nothing is known")
         for (number, high) in [(0, 10), (1, 100), (2, 50), (3, 6)] as [(Int32, Int64)] {
-            let told = table.setHighWatermark(high, of: partition(number))
-            #expect(told?.lane == Int(number) % 2)
+            let reportedEntry = table.setHighWatermark(high, of: partition(number))
+            #expect(reportedEntry?.lane == Int(number) % 2)
         }
         #expect(table.recordsBehind(of: 0) == 0, "nothing was dealt: the positions are not known")
         for number in 0..<4 { table.noteDealt(0, Int32(number), offset: 5) }
@@ -106,14 +106,17 @@ import Testing
 
     @Test func `A high watermark is reported once`() {
         var table = AssignmentTable()
-        var told: [Bool] = []
-        func note(_ high: Int64) { told.append(table.setHighWatermark(high, of: partition(0)) != nil) }
-        note(1)
+        var reports: [Bool] = []
+        func setHighWatermark(_ high: Int64) { reports.append(table.setHighWatermark(high, of: partition(0)) != nil) }
+        setHighWatermark(1)
         _ = table.insert(partition(0), lane: 0)
-        for high in [1, 1, 2] as [Int64] { note(high) }
+        for high in [1, 1, 2] as [Int64] { setHighWatermark(high) }
         _ = table.insert(partition(0), lane: 0)
-        note(2)
-        #expect(told == [false, true, false, true, true], "nobody's; new; known; new; unknown to another assignment")
+        setHighWatermark(2)
+        #expect(
+            reports == [false, true, false, true, true],
+            "nobody's; new; known; new; unknown to another assignment"
+        )
     }
 }
 
@@ -139,13 +142,13 @@ import Testing
 
     @Test func `After reading to the end of the log the lag is the unsettled records`() {
         func lag(unsettled: Int64, dealtUpTo next: Int64) -> Int64? {
-            let reached = PartitionLag.LogEnd(nextOffset: next, endOffset: 101)
+            let logEnd = PartitionLag.LogEnd(nextOffset: next, endOffset: 101)
             return PartitionLag.records(
                 unsettledOffset: unsettled,
                 start: .offset(90),
                 low: 0,
                 high: 500,
-                logEnd: reached
+                logEnd: logEnd
             )
         }
         #expect(lag(unsettled: 100, dealtUpTo: 100) == 0, "at 100 is the marker of a transaction")
@@ -167,28 +170,32 @@ import Testing
 }
 
 @Suite struct FetchTriggerTests {
-    private static let low = FetchTrigger.queuedRecordsMax
+    private static let lowQueue = FetchTrigger.queuedRecordsMax
 
     @Test func `A queue that runs low is reported at intervals`() {
         var trigger = FetchTrigger()
         let moments = [0, 1, FetchTrigger.intervalMilliseconds - 1, FetchTrigger.intervalMilliseconds]
-        let told = moments.map { moment in
-            trigger.triggerIfDue(queuedRecords: Self.low, recordsBehind: 1_000_000, nowMilliseconds: 5_000 + moment)
+        let triggers = moments.map { moment in
+            trigger.triggerIfDue(
+                queuedRecords: Self.lowQueue,
+                recordsBehind: 1_000_000,
+                nowMilliseconds: 5_000 + moment
+            )
         }
-        #expect(told == [true, false, false, true])
+        #expect(triggers == [true, false, false, true])
     }
 
     @Test func `A full queue and a completely fetched log are not reported`() {
         var trigger = FetchTrigger()
-        let isFullToldOf = trigger.triggerIfDue(
-            queuedRecords: Self.low + 1,
+        let isTriggeredIfFull = trigger.triggerIfDue(
+            queuedRecords: Self.lowQueue + 1,
             recordsBehind: 1_000_000,
             nowMilliseconds: 1
         )
-        let isFetchedToldOf = trigger.triggerIfDue(queuedRecords: 700, recordsBehind: 700, nowMilliseconds: 1)
-        let isEmptyToldOf = trigger.triggerIfDue(queuedRecords: 0, recordsBehind: 0, nowMilliseconds: 1)
-        #expect(!isFullToldOf && !isFetchedToldOf && !isEmptyToldOf)
-        let isOneToldOf = trigger.triggerIfDue(queuedRecords: 0, recordsBehind: 1, nowMilliseconds: 1)
-        #expect(isOneToldOf)
+        let isTriggeredIfFetched = trigger.triggerIfDue(queuedRecords: 700, recordsBehind: 700, nowMilliseconds: 1)
+        let isTriggeredIfEmpty = trigger.triggerIfDue(queuedRecords: 0, recordsBehind: 0, nowMilliseconds: 1)
+        #expect(!isTriggeredIfFull && !isTriggeredIfFetched && !isTriggeredIfEmpty)
+        let isTriggeredForOne = trigger.triggerIfDue(queuedRecords: 0, recordsBehind: 1, nowMilliseconds: 1)
+        #expect(isTriggeredForOne)
     }
 }

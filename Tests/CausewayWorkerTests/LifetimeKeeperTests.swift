@@ -16,7 +16,7 @@ import Testing
 /// Lives that the `LifetimeKeeper` finds due but cannot produce a command for. (R34)
 @Suite(.ownThread) struct LifetimeKeeperTests {
     /// A minute ago. The keeper forgets lives that began long ago.
-    private let began = Int64(Date().timeIntervalSince1970 * 1_000) - 60_000
+    private let beganMilliseconds = Int64(Date().timeIntervalSince1970 * 1_000) - 60_000
 
     /// A keeper with a Redis server of its own and without Kafka.
     private final class Scene {
@@ -60,14 +60,14 @@ import Testing
         private static func words(_ texts: String...) -> [[UInt8]] { texts.map { Array($0.utf8) } }
 
         /// Puts a due life into the timetable that has the activity's key.
-        func put(_ key: [UInt8], _ life: String, dueMilliseconds: Int64 = 1, start: [UInt8]? = nil) {
+        func putLife(_ key: [UInt8], _ life: String, dueMilliseconds: Int64 = 1, start: [UInt8]? = nil) {
             let number = key.withUnsafeBytes(LifetimeKey.number)
-            put([key], in: number, life, dueMilliseconds: dueMilliseconds)
+            putLives([key], in: number, life, dueMilliseconds: dueMilliseconds)
             guard let start else { return }
             _ = command(Self.words("HSET") + [LifetimeKey.keptCommandKeys(number).starts, key, start])
         }
 
-        func put(_ keys: [[UInt8]], in number: Int, _ life: String, dueMilliseconds: Int64) {
+        func putLives(_ keys: [[UInt8]], in number: Int, _ life: String, dueMilliseconds: Int64) {
             let due = Self.words("\(dueMilliseconds)")
             _ = command(Self.words("ZADD") + [LifetimeKey.timetableKey(number)] + keys.flatMap { due + [$0] })
             _ = command(Self.words("HSET") + [LifetimeKey.livesKey(number)] + keys.flatMap { [$0] + Self.words(life) })
@@ -94,15 +94,15 @@ import Testing
         var keys: [String] { command(Self.words("KEYS", "*")).map { String(decoding: $0, as: UTF8.self) } }
     }
 
-    private static func activity(_ name: String) -> [UInt8] {
+    private static func activityKey(_ name: String) -> [UInt8] {
         ActivityKey.key(app: Array("com.example.ride".utf8), activity: Array(name.utf8))
     }
 
     @Test func `A life whose start is missing or damaged leaves the timetable`() async throws {
         let scene = try Scene()
-        scene.put(Self.activity("missing"), "r \(began) 0")
-        scene.put(Self.activity("damaged"), "r \(began) 0", start: Array("?".utf8))
-        scene.put(Array("foreign".utf8), "b \(began) 0")
+        scene.putLife(Self.activityKey("missing"), "r \(beganMilliseconds) 0")
+        scene.putLife(Self.activityKey("damaged"), "r \(beganMilliseconds) 0", start: Array("?".utf8))
+        scene.putLife(Array("foreign".utf8), "b \(beganMilliseconds) 0")
         await scene.keeper.poll()
         #expect(scene.keys == [])
         #expect(scene.events[.lifetimeForgotten].count == 3 && scene.events[.lifetimesAway].count == 0)
@@ -112,7 +112,7 @@ import Testing
         #expect(scene.events[.lifetimeForgotten].count == 3)
     }
 
-    private static func foreign(_ name: String) -> [UInt8] {
+    private static func keyOfUnknownApp(_ name: String) -> [UInt8] {
         ActivityKey.key(app: Array("com.example.other".utf8), activity: Array(name.utf8))
     }
 
@@ -120,11 +120,11 @@ import Testing
     /// activity, and its claim would only postpone the end. So it makes no claim.
     @Test func `A life of an app that the worker does not have is left as it is`() async throws {
         let scene = try Scene()
-        let key = Self.foreign("a")
+        let key = Self.keyOfUnknownApp("a")
         let due = Int64(Date().timeIntervalSince1970 * 1_000) - 1
-        scene.put(key, "b \(began) 0", dueMilliseconds: due)
+        scene.putLife(key, "b \(beganMilliseconds) 0", dueMilliseconds: due)
         for _ in 1...3 { await scene.keeper.poll() }
-        #expect(scene.life(key) == "b \(began) 0")
+        #expect(scene.life(key) == "b \(beganMilliseconds) 0")
         #expect(scene.dueMilliseconds(key) == due)
         #expect(scene.events[.lifetimesAway].count == 0 && scene.events[.lifetimeForgotten].count == 0)
         let unknown = scene.events[.lifetimesUnknownApp]
@@ -133,7 +133,7 @@ import Testing
 
     @Test func `A life of any app leaves the timetable when it is overdue for too long`() async throws {
         let scene = try Scene()
-        scene.put(Self.foreign("a"), "b \(began - LifetimeKeeper.ageMillisecondsMax) 0")
+        scene.putLife(Self.keyOfUnknownApp("a"), "b \(beganMilliseconds - LifetimeKeeper.ageMillisecondsMax) 0")
         await scene.keeper.poll()
         #expect(scene.keys == [])
     }
@@ -142,17 +142,22 @@ import Testing
     /// its own apps.
     @Test func `Lives of other apps delay no end`() async throws {
         let scene = try Scene()
-        let key = Self.activity("own")
+        let key = Self.activityKey("own")
         let number = key.withUnsafeBytes(LifetimeKey.number)
         let now = Int64(Date().timeIntervalSince1970 * 1_000)
-        let foreign = 3 * LifetimeKeeper.pageNamesMax
-        scene.put(key, "r \(began) 0", dueMilliseconds: now - 1)
-        scene.put((0..<foreign).map { Self.foreign("\($0)") }, in: number, "b \(began) 0", dueMilliseconds: now - 2)
+        let unknownAppCount = 3 * LifetimeKeeper.pageNamesMax
+        scene.putLife(key, "r \(beganMilliseconds) 0", dueMilliseconds: now - 1)
+        scene.putLives(
+            (0..<unknownAppCount).map { Self.keyOfUnknownApp("\($0)") },
+            in: number,
+            "b \(beganMilliseconds) 0",
+            dueMilliseconds: now - 2
+        )
         for _ in 1...4 { await scene.keeper.poll() }
         // The event shows that the keeper has found its own app's life: it forgets a life whose start Redis
         // lacks. It would need Kafka only to produce a command.
         #expect(scene.events[.lifetimeForgotten].count == 1)
-        #expect(scene.namesInTimetable(number) == foreign)
+        #expect(scene.namesInTimetable(number) == unknownAppCount)
     }
 
     /// Another fleet of workers claims lives at the front of the timetable, so all later lives move to a
@@ -160,14 +165,14 @@ import Testing
     @Test func `A life before the rank that the keeper has reached is found soon`() async throws {
         let scene = try Scene()
         let now = Int64(Date().timeIntervalSince1970 * 1_000)
-        scene.put(
-            (0..<20 * LifetimeKeeper.pageNamesMax).map { Self.foreign("\($0)") },
+        scene.putLives(
+            (0..<20 * LifetimeKeeper.pageNamesMax).map { Self.keyOfUnknownApp("\($0)") },
             in: 0,
-            "b \(began) 0",
+            "b \(beganMilliseconds) 0",
             dueMilliseconds: now
         )
         for _ in 1...2 { await scene.keeper.poll() }
-        scene.put([Self.activity("own")], in: 0, "r \(began) 0", dueMilliseconds: now - 1)
+        scene.putLives([Self.activityKey("own")], in: 0, "r \(beganMilliseconds) 0", dueMilliseconds: now - 1)
         for _ in 1...8 { await scene.keeper.poll() }
         #expect(scene.events[.lifetimeForgotten].count == 1)
     }
@@ -177,7 +182,8 @@ import Testing
 @Suite struct DueActivitiesTests {
     private static let now: Int64 = 1_790_000_000_000
 
-    private static func due(_ page: [String], from rank: Int, overdueMilliseconds: Int64 = 1) -> DueActivities {
+    private static func dueActivities(_ page: [String], from rank: Int, overdueMilliseconds: Int64 = 1) -> DueActivities
+    {
         let names = page.map {
             SharedHashes.DuePage.Name(Array($0.utf8), dueMilliseconds: now &- overdueMilliseconds)
         }
@@ -196,29 +202,33 @@ import Testing
     }
 
     @Test func `The next page begins behind the activities of other apps`() {
-        let full = Self.due(["{other=1}", "{own=1}", "{third=1}", "{other=2}"], from: 8)
+        let full = Self.dueActivities(["{other=1}", "{own=1}", "{third=1}", "{other=2}"], from: 8)
         #expect(Self.texts(full) == ["{own=1}"])
         // A claimed activity moves to a later rank. So the next page begins behind the three activities of
         // other apps, which keep their ranks.
         #expect(full.nextRank == 11)
         #expect(full.unknownApps == [Array("other".utf8), Array("third".utf8)])
-        #expect(Self.due(["{other=1}", "{own=1}"], from: 8).nextRank == 0, "the last page")
-        #expect(Self.due([], from: 8).nextRank == 0)
+        #expect(Self.dueActivities(["{other=1}", "{own=1}"], from: 8).nextRank == 0, "the last page")
+        #expect(Self.dueActivities([], from: 8).nextRank == 0)
     }
 
     @Test func `What one poll does not claim is in the next page`() {
-        let due = Self.due(["{other=1}", "{own=1}", "{own=2}", "{own=3}"], from: 0)
+        let due = Self.dueActivities(["{other=1}", "{own=1}", "{own=2}", "{own=3}"], from: 0)
         #expect(Self.texts(due) == ["{own=1}", "{own=2}"])
         #expect(due.nextRank == 1)
     }
 
     @Test func `A due time that another program has written does not overflow`() {
-        #expect(Self.texts(Self.due(["{other=1}"], from: 0, overdueMilliseconds: Self.now &- .min)) == ["{other=1}"])
+        #expect(
+            Self.texts(Self.dueActivities(["{other=1}"], from: 0, overdueMilliseconds: Self.now &- .min)) == [
+                "{other=1}"
+            ]
+        )
     }
 
     @Test func `Overdue activities of other apps, and names of no app, are claimed`() {
-        #expect(Self.texts(Self.due(["{other=1}"], from: 0, overdueMilliseconds: 1_000)) == [])
-        #expect(Self.texts(Self.due(["{other=1}"], from: 0, overdueMilliseconds: 1_001)) == ["{other=1}"])
-        #expect(Self.texts(Self.due(["damaged"], from: 0)) == ["damaged"])
+        #expect(Self.texts(Self.dueActivities(["{other=1}"], from: 0, overdueMilliseconds: 1_000)) == [])
+        #expect(Self.texts(Self.dueActivities(["{other=1}"], from: 0, overdueMilliseconds: 1_001)) == ["{other=1}"])
+        #expect(Self.texts(Self.dueActivities(["damaged"], from: 0)) == ["damaged"])
     }
 }

@@ -4,7 +4,7 @@ import Testing
 
 /// What follows from a partition's marks on all primaries that have keys. (R24)
 @Suite struct MarkStepTests {
-    private func standing(
+    private func status(
         startOffset: Int64? = 40,
         settledBelow: Int64 = 100,
         _ rereading: (number: UInt64, isComplete: Bool)? = nil
@@ -20,70 +20,70 @@ import Testing
     }
 
     private func step(
-        _ standing: PartitionStatus,
+        _ status: PartitionStatus,
         _ primaries: (runIdentifier: String, text: String?)...,
         isFirstCheck: Bool = false
     ) -> MarkStep {
-        let seen = primaries.map { ($0.runIdentifier, $0.text.flatMap { PartitionMark($0) }) }
-        return MarkStep.next(standing, primaries: seen, isFirstCheck: isFirstCheck)
+        let marks = primaries.map { ($0.runIdentifier, $0.text.flatMap { PartitionMark($0) }) }
+        return MarkStep.next(status, primaries: marks, isFirstCheck: isFirstCheck)
     }
 
     @Test func `Nothing is done for an unchanged primary`() {
-        #expect(step(standing(), ("a", "a 100 -")) == .keep)
-        #expect(step(standing(), ("a", "a 100 -"), ("b", "b 120 -")) == .keep)
-        #expect(step(standing(), ("a", "a 99 -"), ("b", "b 100 -")) == .advance([0]))
+        #expect(step(status(), ("a", "a 100 -")) == .keep)
+        #expect(step(status(), ("a", "a 100 -"), ("b", "b 120 -")) == .keep)
+        #expect(step(status(), ("a", "a 99 -"), ("b", "b 100 -")) == .advance([0]))
     }
 
     @Test func `For an empty primary everything is read again`() {
-        #expect(step(standing(), ("a", nil)) == .reread([0], from: nil, isEmptied: true))
-        #expect(step(standing(), ("a", "a 100 -"), ("b", nil)) == .reread([1], from: nil, isEmptied: true))
-        #expect(step(standing(), ("a", nil), isFirstCheck: true) == .reread([0], from: nil, isEmptied: true))
+        #expect(step(status(), ("a", nil)) == .reread([0], from: nil, isEmptied: true))
+        #expect(step(status(), ("a", "a 100 -"), ("b", nil)) == .reread([1], from: nil, isEmptied: true))
+        #expect(step(status(), ("a", nil), isFirstCheck: true) == .reread([0], from: nil, isEmptied: true))
         // A mark that cannot be read counts as missing.
-        #expect(step(standing(), ("a", "a -1 -")) == .reread([0], from: nil, isEmptied: true))
+        #expect(step(status(), ("a", "a -1 -")) == .reread([0], from: nil, isEmptied: true))
     }
 
     @Test func `For a new server process the possibly missing records are read again`() {
-        #expect(step(standing(), ("b", "a 90 -")) == .reread([0], from: 90, isEmptied: false))
-        #expect(step(standing(), ("b", "a 90 -"), ("d", "c 80 -")) == .reread([0, 1], from: 80, isEmptied: false))
-        #expect(step(standing(), ("b", "a 90 -"), ("c", nil)) == .reread([0, 1], from: nil, isEmptied: true))
+        #expect(step(status(), ("b", "a 90 -")) == .reread([0], from: 90, isEmptied: false))
+        #expect(step(status(), ("b", "a 90 -"), ("d", "c 80 -")) == .reread([0, 1], from: 80, isEmptied: false))
+        #expect(step(status(), ("b", "a 90 -"), ("c", nil)) == .reread([0, 1], from: nil, isEmptied: true))
     }
 
     /// The Redis user may have no right to read the run id.
     @Test func `A primary without a run id counts as unchanged`() {
-        #expect(step(standing(), ("", "a 100 -")) == .keep)
-        #expect(step(standing(), ("a", "- 100 -")) == .keep)
-        #expect(step(standing(), ("", nil)) == .reread([0], from: nil, isEmptied: true))
+        #expect(step(status(), ("", "a 100 -")) == .keep)
+        #expect(step(status(), ("a", "- 100 -")) == .keep)
+        #expect(step(status(), ("", nil)) == .reread([0], from: nil, isEmptied: true))
     }
 
     @Test func `A group that is new to a partition misses no records`() {
-        #expect(step(standing(startOffset: 0), ("a", nil), isFirstCheck: true) == .writeFirst([0]))
+        #expect(step(status(startOffset: 0), ("a", nil), isFirstCheck: true) == .writeFirst([0]))
         // At the next check the first records have settled, so a missing mark is a loss.
-        #expect(step(standing(startOffset: 0), ("a", nil)) == .reread([0], from: nil, isEmptied: true))
+        #expect(step(status(startOffset: 0), ("a", nil)) == .reread([0], from: nil, isEmptied: true))
         #expect(
-            step(standing(startOffset: nil), ("a", nil), isFirstCheck: true) == .reread([0], from: nil, isEmptied: true)
+            step(status(startOffset: nil), ("a", nil), isFirstCheck: true) == .reread([0], from: nil, isEmptied: true)
         )
         // A partition that is read again from its beginning is not new, so a missing mark is a loss.
-        let again = standing(startOffset: 0, (1, false))
+        let again = status(startOffset: 0, (1, false))
         #expect(step(again, ("a", nil), isFirstCheck: true) == .reread([0], from: nil, isEmptied: true))
     }
 
     @Test func `A reading in progress is completed once`() {
-        #expect(step(standing((26, false)), ("a", "a - 1a")) == .keep)
-        #expect(step(standing((26, false)), ("a", "a 90 1a"), ("b", "b 100 -")) == .keep)
-        #expect(step(standing((26, true)), ("a", "a - 1a"), ("b", "b 100 -")) == .complete([0]))
+        #expect(step(status((26, false)), ("a", "a - 1a")) == .keep)
+        #expect(step(status((26, false)), ("a", "a 90 1a"), ("b", "b 100 -")) == .keep)
+        #expect(step(status((26, true)), ("a", "a - 1a"), ("b", "b 100 -")) == .complete([0]))
     }
 
     @Test func `A reading begins again after another loss`() {
-        #expect(step(standing((26, false)), ("a", nil)) == .reread([0], from: nil, isEmptied: true))
-        #expect(step(standing((26, false)), ("b", "a 90 1a")) == .reread([0], from: 90, isEmptied: false))
-        #expect(step(standing((26, true)), ("b", "a - 1a")) == .reread([0], from: nil, isEmptied: false))
+        #expect(step(status((26, false)), ("a", nil)) == .reread([0], from: nil, isEmptied: true))
+        #expect(step(status((26, false)), ("b", "a 90 1a")) == .reread([0], from: 90, isEmptied: false))
+        #expect(step(status((26, true)), ("b", "a - 1a")) == .reread([0], from: nil, isEmptied: false))
     }
 
     /// The worker that began the reading has ended or lost the partition. This worker therefore begins the
     /// reading again.
     @Test func `A reading that another worker began is begun again`() {
-        #expect(step(standing(), ("a", "a - 1a"), isFirstCheck: true) == .reread([0], from: nil, isEmptied: false))
-        #expect(step(standing((3, true)), ("a", "a 90 1a")) == .reread([0], from: 90, isEmptied: false))
+        #expect(step(status(), ("a", "a - 1a"), isFirstCheck: true) == .reread([0], from: nil, isEmptied: false))
+        #expect(step(status((3, true)), ("a", "a 90 1a")) == .reread([0], from: 90, isEmptied: false))
     }
 
     @Test func `A mark is read as it was written`() {

@@ -5,7 +5,7 @@ import Testing
 /// Whether Redis has the members of all audiences, which the marks of the registrations' partitions show.
 /// (R26)
 @Suite struct MemberCompletenessTests {
-    private static let complete = [PartitionMark("a 100 -"), PartitionMark("a 0 -")]
+    private static let completeMarks = [PartitionMark("a 100 -"), PartitionMark("a 0 -")]
 
     private func verdict(_ primaries: (String, [PartitionMark?])...) -> MemberCompleteness.Verdict {
         var members = MemberCompleteness()
@@ -13,17 +13,19 @@ import Testing
     }
 
     @Test func `Members are complete if every partition has its mark on every primary`() {
-        #expect(verdict(("a", Self.complete)) == .complete)
-        #expect(verdict(("a", Self.complete), ("b", [PartitionMark("b 100 -"), PartitionMark("b 7 -")])) == .complete)
+        #expect(verdict(("a", Self.completeMarks)) == .complete)
+        #expect(
+            verdict(("a", Self.completeMarks), ("b", [PartitionMark("b 100 -"), PartitionMark("b 7 -")])) == .complete
+        )
         #expect(verdict(("a", [])) == .complete, "there are no registrations")
-        #expect(verdict(("", Self.complete)) == .complete, "a primary that does not tell its run id")
+        #expect(verdict(("", Self.completeMarks)) == .complete, "a primary that does not tell its run id")
     }
 
     @Test(arguments: ["- - 7", "a 90 7", "b 100 -", "what is this"]) func `An incomplete mark means missing members`(
         text: String
     ) {
         #expect(verdict(("a", [PartitionMark("a 100 -"), PartitionMark(text)])) == .missing)
-        #expect(verdict(("a", Self.complete), ("b", [nil, nil])) == .missing)
+        #expect(verdict(("a", Self.completeMarks), ("b", [nil, nil])) == .missing)
     }
 
     @Test func `The wait for members ends`() {
@@ -36,7 +38,7 @@ import Testing
         #expect(evaluate([nil], end - 1) == .missing)
         #expect(evaluate([nil], end) == .waitIsOver(isNew: true))
         #expect(evaluate([nil], end + 1_000) == .waitIsOver(isNew: false))
-        #expect(evaluate(Self.complete, end + 2_000) == .complete)
+        #expect(evaluate(Self.completeMarks, end + 2_000) == .complete)
         #expect(evaluate([nil], end + 3_000) == .missing)
     }
 }

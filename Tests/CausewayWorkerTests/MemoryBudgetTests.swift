@@ -57,11 +57,12 @@ struct MemoryBudgetTests {
 
     @Test func `The configuration overrides the control group, and the control group the default`() throws {
         var configuration = WorkerConfiguration()
-        let without = MemoryShare(
+        let shareWithoutLimit = MemoryShare(
             groups: ControlGroups(unifiedRoot: "/nowhere", memoryRoot: "/nowhere", membershipFile: "/nowhere")
         )
         #expect(
-            try MemoryBudget(configuration, laneCount: 1, share: without).totalBytes == MemoryBudget.defaultTotalBytes
+            try MemoryBudget(configuration, laneCount: 1, share: shareWithoutLimit).totalBytes
+                == MemoryBudget.defaultTotalBytes
         )
         let groups = try MemoryGroups(member: "0::/\n", files: ["unified/memory.max": "1000000000"])
         let limited = try MemoryBudget(configuration, laneCount: 1, share: groups.share)

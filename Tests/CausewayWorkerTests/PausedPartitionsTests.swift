@@ -8,16 +8,16 @@ import Testing
 @Suite struct PausedPartitionsTests {
     private static let now = Moment(monotonicMilliseconds: 5_000_123, wallMilliseconds: 1_790_000_000_000)
     private static let partition = TopicPartition(topic: TopicIdentifier(index: 2), partition: 3)
-    private static let longest = PausedPartitions.delayMillisecondsMax
+    private static let delayMillisecondsMax = PausedPartitions.delayMillisecondsMax
 
-    private func wait(untilWallMilliseconds due: Int64?, written: Int64 = now.wallMilliseconds) -> Int64 {
+    private func waitMilliseconds(untilWallMilliseconds due: Int64?, written: Int64 = now.wallMilliseconds) -> Int64 {
         PausedPartitions.monotonicDueMilliseconds(wallDueMilliseconds: due, writtenMilliseconds: written, now: Self.now)
             - Self.now.monotonicMilliseconds
     }
 
     /// A record is due by the wall clock, which may be set back while the record waits.
     @Test func `The rest of the delay is measured with the monotonic clock`() {
-        #expect(wait(untilWallMilliseconds: Self.now.wallMilliseconds + 29_500) == 29_500)
+        #expect(waitMilliseconds(untilWallMilliseconds: Self.now.wallMilliseconds + 29_500) == 29_500)
         #expect(PausedPartitions.resumeMilliseconds(atOrAfter: 5_000_123 + 29_500) == 5_030_000)
         #expect(
             PausedPartitions.resumeMilliseconds(atOrAfter: 5_030_000) == 5_030_000,
@@ -26,21 +26,24 @@ import Testing
     }
 
     @Test(arguments: [nil, Int64.min, -1, 0, now.wallMilliseconds]) func `A due record is read at once`(due: Int64?) {
-        #expect(wait(untilWallMilliseconds: due) == 0)
+        #expect(waitMilliseconds(untilWallMilliseconds: due) == 0)
     }
 
     @Test(arguments: [Int64.max, now.wallMilliseconds + 86_400_000]) func `No record waits forever`(due: Int64) {
-        #expect(wait(untilWallMilliseconds: due) == Self.longest)
-        let written = Self.now.wallMilliseconds - Self.longest
-        #expect(wait(untilWallMilliseconds: due, written: written + 7) == 7, "it does not begin again at each reading")
-        #expect(wait(untilWallMilliseconds: due, written: -1) == 0, "no time of its own")
-        #expect(wait(untilWallMilliseconds: due, written: .min) == 0)
+        #expect(waitMilliseconds(untilWallMilliseconds: due) == Self.delayMillisecondsMax)
+        let written = Self.now.wallMilliseconds - Self.delayMillisecondsMax
+        #expect(
+            waitMilliseconds(untilWallMilliseconds: due, written: written + 7) == 7,
+            "it does not begin again at each reading"
+        )
+        #expect(waitMilliseconds(untilWallMilliseconds: due, written: -1) == 0, "no time of its own")
+        #expect(waitMilliseconds(untilWallMilliseconds: due, written: .min) == 0)
     }
 
     @Test func `A clock that is ahead delays no record`() {
         let ahead = Self.now.wallMilliseconds + 3_600_000
-        #expect(wait(untilWallMilliseconds: ahead + 30_000, written: ahead) == 0)
-        #expect(wait(untilWallMilliseconds: .max, written: .max) == 0)
+        #expect(waitMilliseconds(untilWallMilliseconds: ahead + 30_000, written: ahead) == 0)
+        #expect(waitMilliseconds(untilWallMilliseconds: .max, written: .max) == 0)
     }
 
     @Test func `Partitions continue at whole steps of time`() {

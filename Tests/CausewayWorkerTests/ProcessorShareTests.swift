@@ -35,7 +35,7 @@ struct ProcessorShareTests {
     }
 
     /// The number of the machine's processors. The tests may be restricted to some of them.
-    private static let all = Int(sysconf(Int32(_SC_NPROCESSORS_ONLN)))
+    private static let machineProcessors = Int(sysconf(Int32(_SC_NPROCESSORS_ONLN)))
 
     @Test(
         arguments: [
@@ -46,7 +46,7 @@ struct ProcessorShareTests {
     )
     func `The quota is rounded up, and never exceeds the processors`(text: String, processors: Int) throws {
         let groups = try Groups(member: "0::/\n", quotas: ["": text])
-        #expect(groups.share.processors == min(processors, Self.all))
+        #expect(groups.share.processors == min(processors, Self.machineProcessors))
     }
 
     @Test func `The smallest quota on the way up counts`() throws {
@@ -56,21 +56,22 @@ struct ProcessorShareTests {
         let inner = try Groups(member: member, quotas: ["/pods/worker": "1 2", "/pods": "9 1"])
         #expect(inner.share.processors == 1)
         let other = try Groups(member: member, quotas: ["/other": "1 1", "/pods/worker/below": "1 1"])
-        #expect(other.share.processors == Self.all)
+        #expect(other.share.processors == Self.machineProcessors)
     }
 
     @Test func `Without control groups of version 2 there is no quota`() throws {
-        #expect(try Groups(member: "4:cpu:/a\n", quotas: ["": "1 1"]).share.processors == Self.all)
+        #expect(try Groups(member: "4:cpu:/a\n", quotas: ["": "1 1"]).share.processors == Self.machineProcessors)
         let unknown = ProcessorShare(
             groups: ControlGroups(unifiedRoot: "/nowhere", memoryRoot: "/nowhere", membershipFile: "/nowhere"),
             statusFile: "/nowhere"
         )
-        #expect(unknown.processors == Self.all)
+        #expect(unknown.processors == Self.machineProcessors)
     }
 
     @Test(arguments: [
         ("Cpus_allowed:\t3", 2), ("Name:\tx\nCpus_allowed:\t1\nCpus_allowed_list:\t0", 1),
-        ("Cpus_allowed:\tff,00000000,00f0f000", 16), ("Cpus_allowed:\t0", all), ("Cpus_allowed_list:\t0", all),
+        ("Cpus_allowed:\tff,00000000,00f0f000", 16), ("Cpus_allowed:\t0", machineProcessors),
+        ("Cpus_allowed_list:\t0", machineProcessors),
     ])
     func `The affinity mask has a bit for each processor`(status: String, processors: Int) throws {
         let groups = try Groups(member: "", quotas: [:])

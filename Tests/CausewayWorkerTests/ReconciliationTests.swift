@@ -23,7 +23,7 @@ struct ReconciliationTests {
         ChannelIntent(identifier: "\(number)", audience: "m\(number)", createdAt: now - 600_000, worker: "host/1")
     }
 
-    private func plan(
+    private func reconciliation(
         listed: [String],
         entries: [ChannelEntry] = [],
         intents: [ChannelIntent] = [],
@@ -44,57 +44,67 @@ struct ReconciliationTests {
     }
 
     @Test func `A channel that APNs and Redis both know is kept`() {
-        var nothing = plan(listed: [])
-        #expect(nothing == plan(listed: ["a", "b"], entries: [Self.entry("x", "a"), Self.entry("y", "b")]))
+        var nothing = reconciliation(listed: [])
+        #expect(nothing == reconciliation(listed: ["a", "b"], entries: [Self.entry("x", "a"), Self.entry("y", "b")]))
         nothing.unknownChannels = ["z"]
-        #expect(nothing == plan(listed: ["z"], foreign: ["z"]))
+        #expect(nothing == reconciliation(listed: ["z"], foreign: ["z"]))
     }
 
     @Test func `A channel of an interrupted attempt is an orphan`() {
-        let plan = plan(listed: ["a", "o"], entries: [Self.entry("x", "a")], intents: [Self.intent(1)])
+        let reconciliation = reconciliation(
+            listed: ["a", "o"],
+            entries: [Self.entry("x", "a")],
+            intents: [Self.intent(1)]
+        )
         #expect(
-            plan.orphans == ["o"] && plan.resolvedIntents == [Self.intent(1)] && plan.unknownChannels.isEmpty
-                && !plan.hasCreationUnderWay
+            reconciliation.orphans == ["o"] && reconciliation.resolvedIntents == [Self.intent(1)]
+                && reconciliation.unknownChannels.isEmpty
+                && !reconciliation.hasCreationUnderWay
         )
     }
 
     @Test func `An attempt that created no channel is resolved`() {
-        let plan = plan(listed: ["a"], entries: [Self.entry("x", "a")], intents: [Self.intent(1), Self.intent(2)])
-        #expect(plan.orphans.isEmpty && plan.resolvedIntents.count == 2)
+        let reconciliation = reconciliation(
+            listed: ["a"],
+            entries: [Self.entry("x", "a")],
+            intents: [Self.intent(1), Self.intent(2)]
+        )
+        #expect(reconciliation.orphans.isEmpty && reconciliation.resolvedIntents.count == 2)
     }
 
     /// The outcome of two creations is unknown. APNs lists three unknown channels. At most two of them are
     /// ours, but the worker cannot know which ones, so it keeps all three.
     @Test func `More unknown channels than attempts are reported and kept`() {
         let intents = [Self.intent(1), Self.intent(2)]
-        let careful = plan(listed: ["o", "p", "q"], intents: intents)
+        let careful = reconciliation(listed: ["o", "p", "q"], intents: intents)
         #expect(careful.orphans.isEmpty && careful.unknownChannels == ["o", "p", "q"])
         #expect(careful.resolvedIntents.isEmpty && careful.newForeignChannels.isEmpty)
-        let told = plan(listed: ["o", "p", "q"], intents: intents, deletesUnknown: true)
+        let told = reconciliation(listed: ["o", "p", "q"], intents: intents, deletesUnknown: true)
         #expect(told.orphans == ["o", "p", "q"] && told.resolvedIntents == intents && told.unknownChannels.isEmpty)
     }
 
     @Test func `Unknown channels without an attempt belong to others`() {
-        let first = plan(listed: ["z"])
+        let first = reconciliation(listed: ["z"])
         #expect(first.newForeignChannels == ["z"] && first.unknownChannels == ["z"] && first.orphans.isEmpty)
         // A channel that was once found foreign never counts as ours.
-        let later = plan(listed: ["z", "o"], intents: [Self.intent(1)], foreign: ["z"])
+        let later = reconciliation(listed: ["z", "o"], intents: [Self.intent(1)], foreign: ["z"])
         #expect(later.orphans == ["o"] && later.unknownChannels == ["z"])
-        #expect(plan(listed: ["z"], foreign: ["z"], deletesUnknown: true).orphans == ["z"])
+        #expect(reconciliation(listed: ["z"], foreign: ["z"], deletesUnknown: true).orphans == ["z"])
     }
 
     @Test func `No unknown channel is touched while one is being created`() {
-        let plan = plan(listed: ["o"], intents: [Self.intent(1)], isUnderWay: true)
+        let reconciliation = reconciliation(listed: ["o"], intents: [Self.intent(1)], isUnderWay: true)
         #expect(
-            plan.hasCreationUnderWay && plan.orphans.isEmpty && plan.resolvedIntents.isEmpty
-                && plan.newForeignChannels.isEmpty
+            reconciliation.hasCreationUnderWay && reconciliation.orphans.isEmpty
+                && reconciliation.resolvedIntents.isEmpty
+                && reconciliation.newForeignChannels.isEmpty
         )
     }
 
     @Test func `A channel that somebody else deleted is lost, unless it is younger than the list`() {
         let old = Self.entry("x", "a")
-        #expect(plan(listed: [], entries: [old]).lostEntries == [old])
-        #expect(plan(listed: [], entries: [Self.entry("x", "a", ageSeconds: 30)]).lostEntries.isEmpty)
+        #expect(reconciliation(listed: [], entries: [old]).lostEntries == [old])
+        #expect(reconciliation(listed: [], entries: [Self.entry("x", "a", ageSeconds: 30)]).lostEntries.isEmpty)
     }
 
     @Test func `A due channel is deleted whether or not APNs lists it`() {
@@ -104,14 +114,14 @@ struct ReconciliationTests {
         later.deleteAfter = Self.now + 1
         var begun = Self.entry("z", "c")
         begun.state = .deleting
-        let plan = plan(listed: ["a", "b"], entries: [due, later, begun])
-        #expect(plan.entriesToDelete == [due, begun] && plan.lostEntries.isEmpty)
+        let reconciliation = reconciliation(listed: ["a", "b"], entries: [due, later, begun])
+        #expect(reconciliation.entriesToDelete == [due, begun] && reconciliation.lostEntries.isEmpty)
     }
 
     @Test func `A channel that is missing in the topic is published`() {
         var entry = Self.entry("x", "a")
         entry.isPublished = nil
-        #expect(plan(listed: ["a"], entries: [entry]).unpublishedEntries == [entry])
+        #expect(reconciliation(listed: ["a"], entries: [entry]).unpublishedEntries == [entry])
     }
 
     @Test func `Entries are read as they were written`() throws {

@@ -14,7 +14,7 @@ import Testing
         return (table, number)
     }
 
-    private func notes(_ table: inout AssignmentTable, _ number: UInt32, _ offset: Int64) -> Bool {
+    private func reportSettled(_ table: inout AssignmentTable, _ number: UInt32, _ offset: Int64) -> Bool {
         let report = LaneReport(topic: 0, partition: 5, assignment: number, progress: nil, isDrained: false)
         return table.apply(report, committableOffset: offset)
     }
@@ -22,26 +22,26 @@ import Testing
     @Test func `Nothing below the settled offset is committed again`() {
         var (table, number) = table(end: 100)
         for offset in 20..<100 as Range<Int64> { table.noteDealt(0, 5, offset: offset) }
-        let isNews60 = notes(&table, number, 60)
-        #expect(!isNews60)
+        let isCommittable60 = reportSettled(&table, number, 60)
+        #expect(!isCommittable60)
         #expect(table[topicPartition]?.unsettledOffset == 100 && table[topicPartition]?.rereading?.isComplete == false)
-        let isNews = notes(&table, number, 100)
-        #expect(isNews)
+        let isCommittable100 = reportSettled(&table, number, 100)
+        #expect(isCommittable100)
         #expect(table[topicPartition]?.rereading?.isComplete == true)
-        let isMore = notes(&table, number, 101)
-        #expect(isMore && table[topicPartition]?.unsettledOffset == 101)
+        let isCommittable101 = reportSettled(&table, number, 101)
+        #expect(isCommittable101 && table[topicPartition]?.unsettledOffset == 101)
     }
 
     /// The last records were deleted from the log, or are transaction markers that no reader gets.
     @Test func `An end that no record reaches is reached at the log's end`() {
         var (table, number) = table(end: 100)
         table.noteDealt(0, 5, offset: 95)
-        let isNews96 = notes(&table, number, 96)
-        #expect(!isNews96)
+        let isCommittable96 = reportSettled(&table, number, 96)
+        #expect(!isCommittable96)
         #expect(table[topicPartition]?.rereading?.isComplete == false)
         table.noteLogEnd(of: topicPartition, offset: 100)
-        let isStillNews = notes(&table, number, 96)
-        #expect(!isStillNews)
+        let isCommittableAtLogEnd = reportSettled(&table, number, 96)
+        #expect(!isCommittableAtLogEnd)
         #expect(table[topicPartition]?.rereading?.isComplete == true)
         #expect(table[topicPartition]?.unsettledOffset == 100)
     }

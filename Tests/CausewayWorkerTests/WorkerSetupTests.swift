@@ -16,11 +16,11 @@ import Testing
     /// A directory with a signing key in it, deleted after the body.
     private func withKey(_ body: (_ directory: String, _ keyFile: String) throws -> Void) throws {
         let directory = try TemporaryDirectory()
-        try withExtendedLifetime(directory) { try body(directory.path, try key("first", in: directory.path)) }
+        try withExtendedLifetime(directory) { try body(directory.path, try writeKey("first", in: directory.path)) }
     }
 
-    /// Returns a signing key's file. The P-256 key of a certificate serves as one.
-    private func key(_ name: String, in directory: String) throws -> String {
+    /// Writes a signing key, and returns its file. The P-256 key of a certificate serves as one.
+    private func writeKey(_ name: String, in directory: String) throws -> String {
         try SelfSignedCertificate.write(directory: "\(directory)/\(name)", hosts: ["localhost"]).keyFile
     }
 
@@ -58,17 +58,19 @@ import Testing
     // MARK: - Numbers that a running worker applies
 
     @Test func `Each reloadable number of the worker changes what the lanes are given`() throws {
-        let running = try configuration(keyFile: "key.p8")
+        let runningConfiguration = try configuration(keyFile: "key.p8")
         let keys = ConfigurationSchema.keys.filter { $0.isReloadable && $0.name.hasPrefix("worker.") }
         #expect(keys.count >= 5)
         for key in keys {
-            guard case .integer(let range) = key.shape, case .integer(let number)? = key.value(running) else {
+            guard case .integer(let range) = key.shape, case .integer(let number)? = key.value(runningConfiguration)
+            else {
                 Issue.record("\(key.name) is not a number")
                 continue
             }
-            var changed = running
-            key.assign(&changed, .integer(number < range.upperBound ? number + 1 : number - 1))
-            let settings = [running, changed].map { String(describing: WorkerSetup.delivery($0).settings) }
+            var changedConfiguration = runningConfiguration
+            key.assign(&changedConfiguration, .integer(number < range.upperBound ? number + 1 : number - 1))
+            let settings = [runningConfiguration, changedConfiguration]
+                .map { String(describing: WorkerSetup.delivery($0).settings) }
             #expect(settings[0] != settings[1], "\(key.name)")
         }
     }
@@ -117,7 +119,7 @@ import Testing
             var watch = KeyFileWatch([key: source], apps: configuration.apps, registry: registry, log: log)
             watch.poll()
             #expect(source.keyStatus.candidateIdentifier == nil)
-            let next = try String(contentsOfFile: self.key("second", in: directory), encoding: .utf8)
+            let next = try String(contentsOfFile: self.writeKey("second", in: directory), encoding: .utf8)
             try "OTHERKEY00".write(toFile: keyFile + ".id", atomically: true, encoding: .utf8)
             try next.write(toFile: keyFile, atomically: true, encoding: .utf8)
             watch.poll()

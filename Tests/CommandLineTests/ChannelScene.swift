@@ -31,10 +31,10 @@ final class ChannelScene: @unchecked Sendable {  // Nothing changes after `init`
             )
         )
         programs = [server, simulator]
-        let place = try simulator.readiness()
-        control = "http://127.0.0.1:\(try #require(place["controlPort"] as? Int))"
+        let readiness = try simulator.readiness()
+        control = "http://127.0.0.1:\(try #require(readiness["controlPort"] as? Int))"
         let (pushes, management) = (
-            try #require(place["apnsPort"] as? Int), try #require(place["managementPort"] as? Int)
+            try #require(readiness["apnsPort"] as? Int), try #require(readiness["managementPort"] as? Int)
         )
         try directory.write(
             """
@@ -71,7 +71,7 @@ final class ChannelScene: @unchecked Sendable {  // Nothing changes after `init`
     func run(_ arguments: String...) throws -> ProgramRun { try ProgramRun.run(process(arguments)) }
 
     /// Runs `causeway channels create`, and returns the channel that it prints.
-    func create(_ audience: String) throws -> String {
+    func createChannel(of audience: String) throws -> String {
         let run = try run("create", audience)
         #expect(run.exitCode == 0, "\(run.errors)")
         return String(try #require(run.output.split(separator: " ").dropFirst().first))
@@ -82,7 +82,7 @@ final class ChannelScene: @unchecked Sendable {  // Nothing changes after `init`
     /// - Parameters:
     ///   - app: keys of the app, as the environment names them.
     ///   - environment: environment variables for other keys.
-    func worker(_ app: [String: String], environment: [String: String] = [:]) throws -> RunningProgram {
+    func startWorker(_ app: [String: String], environment: [String: String] = [:]) throws -> RunningProgram {
         var variables = ["CAUSEWAY_HTTP_PORT": "0"].merging(environment) { $1 }
         for (key, value) in app { variables["CAUSEWAY_APPS_RIDE_\(key)"] = value }
         let process = ProgramRun.process(
@@ -118,7 +118,7 @@ final class ChannelScene: @unchecked Sendable {  // Nothing changes after `init`
     }
 
     /// Returns the channels that APNs has, oldest first.
-    func listed() throws -> [Channel] {
+    func listedChannels() throws -> [Channel] {
         let text = try curl("\(control)/channels?app=\(Self.app)")
         let object = try #require(try JSONSerialization.jsonObject(with: Data(text.utf8)) as? Object)
         return try #require(object["channels"] as? [Object])
@@ -128,17 +128,17 @@ final class ChannelScene: @unchecked Sendable {  // Nothing changes after `init`
             }
     }
 
-    func channels() throws -> [String] { try listed().map(\.identifier) }
+    func channels() throws -> [String] { try listedChannels().map(\.identifier) }
 
     /// Creates a channel as another program would.
-    func createForeign() throws -> String {
+    func createForeignChannel() throws -> String {
         let text = try curl("--data", #"{"app":"\#(Self.app)","storage":"none"}"#, "\(control)/channels")
         let object = try #require(try JSONSerialization.jsonObject(with: Data(text.utf8)) as? Object)
         return try #require(object["channel"] as? String)
     }
 
     /// Deletes a channel as another program would.
-    func deleteForeign(_ channel: String) throws {
+    func deleteForeignChannel(_ channel: String) throws {
         _ = try curl("--data", #"{"app":"\#(Self.app)","channel":"\#(channel)"}"#, "\(control)/channels/delete")
     }
 
@@ -147,10 +147,10 @@ final class ChannelScene: @unchecked Sendable {  // Nothing changes after `init`
     }
 
     /// Lets channel management carry out each request at once, but answer only after the given time.
-    func answerLate(milliseconds: Int) throws {
+    func delayAnswers(milliseconds: Int) throws {
         let faults = #"{"lateShare":1,"lateMilliseconds":\#(milliseconds)}"#
         _ = try curl("-X", "PUT", "--data", faults, "\(control)/management/faults")
     }
 
-    func answerInTime() throws { _ = try curl("-X", "DELETE", "\(control)/management/faults") }
+    func stopDelayingAnswers() throws { _ = try curl("-X", "DELETE", "\(control)/management/faults") }
 }

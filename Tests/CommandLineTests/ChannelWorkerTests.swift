@@ -24,7 +24,7 @@ struct ChannelWorkerTests {
     }
 
     /// Returns the audience's channel in the register, which is in Redis.
-    private func registered(_ scene: ChannelScene) throws -> String? {
+    private func registeredChannel(_ scene: ChannelScene) throws -> String? {
         try scene.run("list").outputLines.first { $0.hasPrefix("\(Self.audience) ") }
             .map { String($0.split(separator: " ")[1]) }
     }
@@ -50,20 +50,23 @@ struct ChannelWorkerTests {
     /// another channel.
     @Test func `A worker that dies before APNs' answer leaves no channel behind a reconciliation`() throws {
         let scene = try ChannelScene()
-        let foreign = try scene.createForeign()
-        let worker = try scene.worker(["CHANNELS_AUDIENCES": Self.audience], environment: Self.longRequestTimeout)
+        let foreign = try scene.createForeignChannel()
+        let worker = try scene.startWorker(["CHANNELS_AUDIENCES": Self.audience], environment: Self.longRequestTimeout)
         try awaitFirstReconciliation(scene, noting: foreign)
 
-        try scene.answerLate(milliseconds: 5_000)
+        try scene.delayAnswers(milliseconds: 5_000)
         try scene.send(command(1))
         let orphan = try scene.await("a second channel") { try scene.channels().first { $0 != foreign } }
         worker.killAtOnce()
-        try scene.answerInTime()
-        #expect(try registered(scene) == nil, "the kill came too late")
+        try scene.stopDelayingAnswers()
+        #expect(try registeredChannel(scene) == nil, "the kill came too late")
 
-        let successor = try scene.worker(["CHANNELS_AUDIENCES": Self.audience], environment: Self.longRequestTimeout)
+        let successor = try scene.startWorker(
+            ["CHANNELS_AUDIENCES": Self.audience],
+            environment: Self.longRequestTimeout
+        )
         try scene.send(command(2))
-        let own = try scene.await("a channel in the register") { try registered(scene) }
+        let own = try scene.await("a channel in the register") { try registeredChannel(scene) }
         #expect(own != orphan)
         #expect(try Set(scene.channels()) == [foreign, orphan, own])
         // On a slow machine the second command may have been sent without the channel, so the test sends
@@ -72,7 +75,7 @@ struct ChannelWorkerTests {
         try scene.await("a broadcast") {
             number += 1
             try scene.send(command(number))
-            return try scene.listed().contains { $0.identifier == own && $0.broadcasts > 0 } ? true : nil
+            return try scene.listedChannels().contains { $0.identifier == own && $0.broadcasts > 0 } ? true : nil
         }
 
         let summary = try reconcile(scene)
@@ -82,7 +85,7 @@ struct ChannelWorkerTests {
 
         let all = try scene.run("reconcile", "--delete-unknown")
         #expect(all.exitCode == 0 && all.output.contains("deleted without an owner: 1,"))
-        #expect(try scene.channels() == [own] && registered(scene) == own)
+        #expect(try scene.channels() == [own] && registeredChannel(scene) == own)
         #expect(successor.terminate() == 0)
     }
 
@@ -90,18 +93,18 @@ struct ChannelWorkerTests {
     /// none is created twice.
     @Test func `A worker that dies before it has published a channel leaves that to a reconciliation`() throws {
         let scene = try ChannelScene()
-        let foreign = try scene.createForeign()
-        let worker = try scene.worker(["CHANNELS_AUDIENCES": Self.audience], environment: Self.longRequestTimeout)
+        let foreign = try scene.createForeignChannel()
+        let worker = try scene.startWorker(["CHANNELS_AUDIENCES": Self.audience], environment: Self.longRequestTimeout)
         try awaitFirstReconciliation(scene, noting: foreign)
 
-        try scene.answerLate(milliseconds: 2_000)
+        try scene.delayAnswers(milliseconds: 2_000)
         try scene.send(command(1))
         // APNs has the channel. Kafka becomes unreachable before the worker gets APNs' answer.
         let own = try scene.await("a second channel") { try scene.channels().first { $0 != foreign } }
         try scene.broker.takeDown()
-        let recorded = try scene.await("a channel in the register") { try registered(scene) }
+        let recorded = try scene.await("a channel in the register") { try registeredChannel(scene) }
         worker.killAtOnce()
-        try scene.answerInTime()
+        try scene.stopDelayingAnswers()
         try scene.broker.bringUp()
         #expect(recorded == own)
 
@@ -109,19 +112,19 @@ struct ChannelWorkerTests {
         #expect(summary.contains("deleted without an owner: 0,") && summary.contains("published: 1,"), "\(summary)")
         let record = try TopicReader(scene.broker, topic: "causeway.channels").read(1)[0]
         #expect(record.key == "\(ChannelScene.app)/production/\(Self.audience)" && record.value.contains(own))
-        #expect(try scene.channels() == [foreign, own] && registered(scene) == own)
+        #expect(try scene.channels() == [foreign, own] && registeredChannel(scene) == own)
     }
 
     /// While APNs stores the end for phones that are off line, the channel must stay.
     @Test func `A channel outlives its audience's end while a message may be stored`() throws {
         let scene = try ChannelScene()
-        let worker = try scene.worker(["CHANNELS_AUDIENCES": Self.audience, "CHANNELS_KEEP_SECONDS": "0"])
+        let worker = try scene.startWorker(["CHANNELS_AUDIENCES": Self.audience, "CHANNELS_KEEP_SECONDS": "0"])
         try scene.send(command(1))
-        let channel = try scene.await("a channel in the register") { try registered(scene) }
+        let channel = try scene.await("a channel in the register") { try registeredChannel(scene) }
         let expiration = Int(Date().timeIntervalSince1970) + 20
         try scene.send(command(2, "end", expiration: expiration))
         try scene.await("the end on the channel") {
-            try scene.listed().contains { $0.identifier == channel && $0.broadcasts == 2 } ? true : nil
+            try scene.listedChannels().contains { $0.identifier == channel && $0.broadcasts == 2 } ? true : nil
         }
         #expect(try scene.run("list").output.contains("deleted in "))
         #expect(try scene.run("reconcile").output.contains("deleted when due: 0,"))
@@ -131,7 +134,7 @@ struct ChannelWorkerTests {
         // The worker deletes the channel when it next checks the register.
         try scene.await("the channel is deleted") { try scene.channels().isEmpty ? true : nil }
         #expect(Int(Date().timeIntervalSince1970) >= expiration)
-        try scene.await("the register forgets the channel") { try registered(scene) == nil ? true : nil }
+        try scene.await("the register forgets the channel") { try registeredChannel(scene) == nil ? true : nil }
         let reader = try TopicReader(scene.broker, topic: "causeway.channels")
         var records = try reader.read(3)
         // The worker may publish the planned deletion before it deletes the channel.
@@ -143,11 +146,11 @@ struct ChannelWorkerTests {
 
     @Test func `A channel that stores nothing is deleted keepSeconds after the end`() throws {
         let scene = try ChannelScene()
-        let worker = try scene.worker([
+        let worker = try scene.startWorker([
             "CHANNELS_AUDIENCES": Self.audience, "CHANNELS_KEEP_SECONDS": "10", "CHANNELS_STORAGE": "none",
         ])
         try scene.send(command(1))
-        let channel = try scene.await("a channel in the register") { try registered(scene) }
+        let channel = try scene.await("a channel in the register") { try registeredChannel(scene) }
         let ended = Date()
         try scene.send(command(2, "end"))
         try scene.await("the deletion is planned") {
@@ -161,7 +164,7 @@ struct ChannelWorkerTests {
             try scene.run("reconcile").output.contains("deleted when due: 1,") ? true : nil
         }
         #expect(Date().timeIntervalSince(ended) >= 10)
-        #expect(try scene.channels().isEmpty && registered(scene) == nil)
+        #expect(try scene.channels().isEmpty && registeredChannel(scene) == nil)
         #expect(worker.terminate() == 0)
     }
 
@@ -173,10 +176,10 @@ struct ChannelWorkerTests {
         throws
     {
         let scene = try ChannelScene()
-        let worker = try scene.worker(["CHANNELS_AUDIENCES": Self.audience])
+        let worker = try scene.startWorker(["CHANNELS_AUDIENCES": Self.audience])
         let (key, field) = ("{channels:\(ChannelScene.app):production}", "a:\(Self.audience)")
         try scene.send(command(1))
-        let channel = try scene.await("a channel in the register") { try registered(scene) }
+        let channel = try scene.await("a channel in the register") { try registeredChannel(scene) }
         #expect(try scene.run("reconcile").exitCode == 0)
         #expect(try !scene.run("list").output.contains("deleted in "), "the audience has not ended")
         try scene.send(command(2, "end"))
@@ -200,12 +203,12 @@ struct ChannelWorkerTests {
 
     @Test func `A daily reconciliation that fails is tried again with the next poll`() throws {
         let scene = try ChannelScene()
-        let foreign = try scene.createForeign()
+        let foreign = try scene.createForeignChannel()
         // APNs answers later than the worker waits.
-        try scene.answerLate(milliseconds: 20_000)
-        let worker = try scene.worker(["CHANNELS_AUDIENCES": Self.audience])
+        try scene.delayAnswers(milliseconds: 20_000)
+        let worker = try scene.startWorker(["CHANNELS_AUDIENCES": Self.audience])
         try scene.await("a reconciliation that fails") { scene.log.contains("channel-trouble") ? true : nil }
-        try scene.answerInTime()
+        try scene.stopDelayingAnswers()
         try awaitFirstReconciliation(scene, noting: foreign)
         #expect(worker.terminate() == 0)
     }
@@ -217,8 +220,8 @@ struct ChannelWorkerTests {
         throws
     {
         let scene = try ChannelScene()
-        let foreign = try scene.createForeign()
-        let channel = try scene.create("semifinal")
+        let foreign = try scene.createForeignChannel()
+        let channel = try scene.createChannel(of: "semifinal")
         let key = "{channels:\(ChannelScene.app):production}"
         let due = try scene.redis.ask("HGET", key, "a:semifinal")
             .replacingOccurrences(of: #""deleteAfter":"#, with: "")
@@ -228,7 +231,7 @@ struct ChannelWorkerTests {
         try #require(due.contains(channel) && refused.contains("not-a-channel!"), "\(due)")
         _ = try scene.redis.ask("HSET", key, "a:semifinal", due, "a:a-quarterfinal", refused)
 
-        let worker = try scene.worker(["CHANNELS_AUDIENCES": Self.audience])
+        let worker = try scene.startWorker(["CHANNELS_AUDIENCES": Self.audience])
         _ = try scene.await("the good channel is deleted") { try scene.channels() == [foreign] ? true : nil }
         try awaitFirstReconciliation(scene, noting: foreign)
         _ = try scene.await("the refusal is logged") { scene.log.contains("channel-trouble") ? true : nil }
@@ -239,10 +242,10 @@ struct ChannelWorkerTests {
     /// created, the audience has already ended.
     @Test func `An audience that ends while its channel is created keeps the channel no longer than others`() throws {
         let scene = try ChannelScene()
-        let worker = try scene.worker(["CHANNELS_AUDIENCES": Self.audience], environment: Self.longRequestTimeout)
-        let foreign = try scene.createForeign()
+        let worker = try scene.startWorker(["CHANNELS_AUDIENCES": Self.audience], environment: Self.longRequestTimeout)
+        let foreign = try scene.createForeignChannel()
         try awaitFirstReconciliation(scene, noting: foreign)
-        try scene.answerLate(milliseconds: 5_000)
+        try scene.delayAnswers(milliseconds: 5_000)
         try scene.send(command(1))
         // If both commands were in one batch, the end would replace the first command, and no channel would
         // be requested.
@@ -250,7 +253,7 @@ struct ChannelWorkerTests {
         try scene.await("a creation") { try scene.redis.ask("EXISTS", key) == "1" ? true : nil }
         try scene.send(command(2, "end"))
         try scene.await("a second channel") { try scene.channels().first { $0 != foreign } }
-        try scene.answerInTime()
+        try scene.stopDelayingAnswers()
         try scene.await("a deletion that is planned") {
             try scene.run("list").output.contains("deleted in ") ? true : nil
         }
@@ -262,10 +265,10 @@ struct ChannelWorkerTests {
         throws
     {
         let scene = try ChannelScene()
-        let worker = try scene.worker(["CHANNELS_AUDIENCES": Self.audience], environment: Self.longRequestTimeout)
-        let foreign = try scene.createForeign()
+        let worker = try scene.startWorker(["CHANNELS_AUDIENCES": Self.audience], environment: Self.longRequestTimeout)
+        let foreign = try scene.createForeignChannel()
         try awaitFirstReconciliation(scene, noting: foreign)
-        try scene.answerLate(milliseconds: 5_000)
+        try scene.delayAnswers(milliseconds: 5_000)
         let creation = try RunningProgram(
             scene.process(["create", Self.audience], environment: Self.longRequestTimeout)
         )
@@ -285,14 +288,14 @@ struct ChannelWorkerTests {
     /// A new channel would have no subscribers, so it would be of no use.
     @Test func `An end to a channel that somebody else deleted creates no other channel`() throws {
         let scene = try ChannelScene()
-        let worker = try scene.worker([
+        let worker = try scene.startWorker([
             "CHANNELS_AUDIENCES": Self.audience, "CHANNELS_KEEP_SECONDS": "0", "CHANNELS_STORAGE": "none",
         ])
         try scene.send(command(1))
         let channel = try scene.await("a broadcast") {
-            try scene.listed().first { $0.broadcasts > 0 }?.identifier
+            try scene.listedChannels().first { $0.broadcasts > 0 }?.identifier
         }
-        try scene.deleteForeign(channel)
+        try scene.deleteForeignChannel(channel)
         try scene.send(command(2, "end"))
         let results = try TopicReader(scene.broker, topic: "causeway.results")
         var ended: ChannelScene.Object?
@@ -303,13 +306,13 @@ struct ChannelWorkerTests {
         }
         #expect(ended?["outcome"] as? String == "failed" && ended?["reason"] as? String == "ChannelNotRegistered")
         _ = try reconcile(scene)
-        #expect(try scene.channels().isEmpty && registered(scene) == nil)
+        #expect(try scene.channels().isEmpty && registeredChannel(scene) == nil)
         #expect(worker.terminate() == 0)
     }
 
     @Test func `The result of a broadcast that APNs refuses says what to do`() throws {
         let scene = try ChannelScene()
-        let worker = try scene.worker([:])
+        let worker = try scene.startWorker([:])
         var command = command(1)
         command["audience"] = nil
         command["channel"] = "dHN0LXNyY2gtY2hubA=="

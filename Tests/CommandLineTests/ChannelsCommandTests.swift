@@ -8,8 +8,8 @@ import Testing
 @Suite(.ownThread) struct ChannelsCommandTests {
     @Test func `An audience's channel is created once, listed, shown, published, and deleted`() throws {
         let scene = try ChannelScene()
-        let channel = try scene.create("final")
-        #expect(try scene.create("final") == channel)
+        let channel = try scene.createChannel(of: "final")
+        #expect(try scene.createChannel(of: "final") == channel)
         #expect(try scene.channels() == [channel])
         let list = try scene.run("list")
         #expect(list.outputLines.count == 2 && list.outputLines[0].hasPrefix("final \(channel) storage=newest active"))
@@ -52,7 +52,7 @@ import Testing
 
     @Test func `No Kafka: a channel that cannot be published names the address and the cause, and is in use`() throws {
         let scene = try ChannelScene()
-        _ = try scene.create("semifinal")
+        _ = try scene.createChannel(of: "semifinal")
         let run = try ProgramRun.run(
             scene.process(["create", "final"], environment: ["CAUSEWAY_KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1"])
         )
@@ -75,13 +75,13 @@ import Testing
         throws
     {
         let scene = try ChannelScene()
-        let foreign = try scene.createForeign()
-        let own = try scene.create("semifinal")
-        try scene.answerLate(milliseconds: 1_400)
+        let foreign = try scene.createForeignChannel()
+        let own = try scene.createChannel(of: "semifinal")
+        try scene.delayAnswers(milliseconds: 1_400)
         let creation = try RunningProgram(scene.process(["create", "final"]))
         try eventually("a channel that is created") { try scene.channels().count == 3 }
         creation.killAtOnce()
-        try scene.answerInTime()
+        try scene.stopDelayingAnswers()
         let orphan = try #require(try scene.channels().last)
         #expect(try !scene.run("list").output.contains(orphan))
         // Only after the attempt's time limit can a reconciliation know that the killed process creates
@@ -103,11 +103,11 @@ import Testing
 
     @Test func `A worker that starts with an empty Redis restores the channels of the topic`() throws {
         let scene = try ChannelScene()
-        let kept = try scene.create("final")
-        _ = try scene.create("semifinal")
+        let kept = try scene.createChannel(of: "final")
+        _ = try scene.createChannel(of: "semifinal")
         #expect(try scene.run("delete", "semifinal").exitCode == 0)
         #expect(try scene.redis.ask("FLUSHALL").hasPrefix("OK"))
-        let worker = try scene.worker(["CHANNELS_AUDIENCES": "final,semi*"])
+        let worker = try scene.startWorker(["CHANNELS_AUDIENCES": "final,semi*"])
         let key = "{channels:\(ChannelScene.app):production}"
         try eventually("a register that is restored: \(scene.log)") {
             try scene.redis.ask("HEXISTS", key, "a:final") == "1"
@@ -121,8 +121,8 @@ import Testing
 
     @Test func `Commands read the topic before they say that an emptied Redis has no channel, or create one`() throws {
         let scene = try ChannelScene()
-        let kept = try scene.create("final")
-        _ = try scene.create("semifinal")
+        let kept = try scene.createChannel(of: "final")
+        _ = try scene.createChannel(of: "semifinal")
         #expect(try scene.run("delete", "semifinal").exitCode == 0)
         for arguments in [["list"], ["show", "final"], ["create", "final"], ["reconcile"]] {
             #expect(try scene.redis.ask("FLUSHALL").hasPrefix("OK"))
@@ -144,8 +144,8 @@ import Testing
 
     @Test func `A worker whose Redis is emptied tells admission of channels that no command asks for`() throws {
         let scene = try ChannelScene()
-        let worker = try scene.worker(["CHANNELS_AUDIENCES": "semi*"])
-        let kept = try scene.create("final")
+        let worker = try scene.startWorker(["CHANNELS_AUDIENCES": "semi*"])
+        let kept = try scene.createChannel(of: "final")
         #expect(try scene.redis.ask("FLUSHALL").hasPrefix("OK"))
         try eventually("the channel in the audience's record: \(scene.log)") {
             let run = try ProgramRun.run(
@@ -165,8 +165,8 @@ import Testing
 
     @Test func `A channel that somebody else deleted is shown as missing; a refusal of APNs says what to do`() throws {
         let scene = try ChannelScene()
-        let channel = try scene.create("final")
-        try scene.deleteForeign(channel)
+        let channel = try scene.createChannel(of: "final")
+        try scene.deleteForeignChannel(channel)
         let shown = try scene.run("show", "final")
         #expect(shown.exitCode == 1 && shown.output.contains("APNs does not have it"))
         try scene.setBroadcastCapability(false)

@@ -4,7 +4,7 @@ import Testing
 
 @Suite("causeway check", .ownThread)
 struct CheckTests {
-    let good =
+    let base =
         #"{"app":"com.example.match","activity":"a","#
         + #""aps":{"event":"update","timestamp":1790000000,"content-state":{}}}"#
 
@@ -98,8 +98,8 @@ struct CheckTests {
 
     @Test func `Records from a file, one in each line or over several lines`() throws {
         let directory = try TemporaryDirectory()
-        try directory.write(good + "\n" + good + "\n", to: "lines.jsonl")
-        try directory.write(good.replacing(",", with: ",\n  ") + "\n", to: "spread.json")
+        try directory.write(base + "\n" + base + "\n", to: "lines.jsonl")
+        try directory.write(base.replacing(",", with: ",\n  ") + "\n", to: "spread.json")
         let token = String(repeating: "ab", count: 32)
         try directory.write(
             #"{"app":"com.example.match","environment":"sandbox","registeredAt":1790000000000,"activity":"a","token":"\#(token)"}"#,
@@ -121,7 +121,7 @@ struct CheckTests {
 
     @Test func `Records of channels: three forms are valid, and wrong combinations are reported`() throws {
         let directory = try TemporaryDirectory()
-        func addressed(_ text: String) -> String { good.replacing(#""activity":"a""#, with: text) }
+        func command(to text: String) -> String { base.replacing(#""activity":"a""#, with: text) }
         let token = String(repeating: "ab", count: 32)
         let device =
             #"{"app":"com.example.match","environment":"sandbox","registeredAt":1790000000000,"device":"d","#
@@ -129,11 +129,12 @@ struct CheckTests {
         try directory.write(device, to: "right.json")
         try directory.write(device.replacing("true", with: "1"), to: "wrong.json")
         let right = [
-            addressed(#""audience":"final","channel":true"#), addressed(#""channel":"YWI=","environment":"sandbox""#),
+            command(to: #""audience":"final","channel":true"#),
+            command(to: #""channel":"YWI=","environment":"sandbox""#),
         ]
         let wrong = [
-            addressed(#""activity":"a","channel":true"#), addressed(#""channel":"ab-_""#),
-            addressed(#""activity":"a","channel":"YWI=""#),
+            command(to: #""activity":"a","channel":true"#), command(to: #""channel":"ab-_""#),
+            command(to: #""activity":"a","channel":"YWI=""#),
         ]
         let run = try ProgramRun.run(
             "check",
@@ -194,8 +195,8 @@ struct CheckTests {
         )
         #expect(run.output == "" && run.errorLines == ["records checked: 9, faults: 0"])
         let digits = String(repeating: "ab", count: 32)
-        let audience = good.replacing(#""activity":"a""#, with: #""audience":"final""#)
-        let both = good.replacing(#""activity":"a""#, with: #""activity":"a","audience":"final""#)
+        let audience = base.replacing(#""activity":"a""#, with: #""audience":"final""#)
+        let both = base.replacing(#""activity":"a""#, with: #""activity":"a","audience":"final""#)
         let token = audience.replacing(
             #""audience":"final""#,
             with: #""audience":"final","token":"\#(digits)","environment":"sandbox""#
@@ -225,12 +226,12 @@ struct CheckTests {
     }
 
     @Test func `Invalid records from standard input: each with its own line, and none affects the next`() throws {
-        let spread = good.replacing(#""timestamp":1790000000"#, with: "\n \"timestamp\": \n true")
+        let spread = base.replacing(#""timestamp":1790000000"#, with: "\n \"timestamp\": \n true")
         let run = try ProgramRun.run(
             "check",
             "--commands",
             "-",
-            input: [good, #"{"app":"com.example.match","#, good, "nonsense", spread, good].joined(separator: "\n")
+            input: [base, #"{"app":"com.example.match","#, base, "nonsense", spread, base].joined(separator: "\n")
         )
         #expect(run.exitCode == 1)
         #expect(run.outputLines.count == 3)
@@ -255,9 +256,9 @@ struct CheckTests {
               }
             }
             """
-        let run = try ProgramRun.run("check", "--commands", "-", input: record + "\n" + good)
+        let run = try ProgramRun.run("check", "--commands", "-", input: record + "\n" + base)
         #expect(
-            places(run) == [
+            faults(run) == [
                 "stdin:1 environment", "stdin:10 aps.relevance-score", "stdin:2 colour", "stdin:2 priority",
                 "stdin:3 app", "stdin:4 activity",
                 "stdin:5 token", "stdin:6 aps.content-state", "stdin:8 aps.timestamp",
@@ -281,34 +282,34 @@ struct CheckTests {
             """#
         let run = try ProgramRun.run("check", "--commands", "-", input: record)
         #expect(
-            places(run) == [
+            faults(run) == [
                 "stdin:1 priority", "stdin:2 aps.event", "stdin:3 aps.timestamp", "stdin:4 aps.alert.title",
                 "stdin:5 aps.relevance-score", "stdin:6 id", "stdin:7 bogus",
             ],
             "\(run.output)"
         )
         // The misspelled event may be one that needs no state, so only the event is reported.
-        let misspelled = try ProgramRun.run("check", "--commands", "-", input: good.replacing("update", with: "strat"))
-        #expect(places(misspelled) == ["stdin:1 aps.event"], "\(misspelled.output)")
-        let missing = good.replacing(#""event":"update","#, with: "")
+        let misspelled = try ProgramRun.run("check", "--commands", "-", input: base.replacing("update", with: "strat"))
+        #expect(faults(misspelled) == ["stdin:1 aps.event"], "\(misspelled.output)")
+        let missing = base.replacing(#""event":"update","#, with: "")
             .replacing(#""activity":"a""#, with: #""device":"d""#)
-        #expect(places(try ProgramRun.run("check", "--commands", "-", input: missing)) == ["stdin:1 aps.event"])
+        #expect(faults(try ProgramRun.run("check", "--commands", "-", input: missing)) == ["stdin:1 aps.event"])
     }
 
     @Test(arguments: ["5", #""text""#, "[]", "null"])
     func `A wrong aps hides no fault beside it`(_ value: String) throws {
         let record = #"{"app":"com.example.match","activity":"a","aps":\#(value),"id":"","bogus":1}"#
         let run = try ProgramRun.run("check", "--commands", "-", input: record)
-        #expect(places(run) == ["stdin:1 aps", "stdin:1 bogus", "stdin:1 id"], "\(run.output)")
+        #expect(faults(run) == ["stdin:1 aps", "stdin:1 bogus", "stdin:1 id"], "\(run.output)")
     }
 
     /// Returns the place and the field of each fault.
-    private func places(_ run: ProgramRun) -> [String] {
+    private func faults(_ run: ProgramRun) -> [String] {
         run.outputLines.map { $0.split(separator: ": ").prefix(2).joined(separator: " ") }.sorted()
     }
 
     @Test func `A time in the future, an unknown app and an unknown policy are found together`() throws {
-        let record = good.replacing("example.match", with: "example.other").replacing("1790000000", with: "4102444800")
+        let record = base.replacing("example.match", with: "example.other").replacing("1790000000", with: "4102444800")
             .replacing(#""activity":"a""#, with: #""activity":"a","policy":"sport""#)
         let file = Repository.path("Config/causeway.yaml")
         let run = try ProgramRun.run("check", "--config", file, "--commands", "-", input: record)
@@ -317,7 +318,7 @@ struct CheckTests {
 
     @Test func `A timestamp of the year 2100 is refused, one of the next minutes is accepted`() throws {
         let soon = Int(Date().timeIntervalSince1970) + 120
-        let commands = [soon, 4_102_444_800].map { good.replacing("1790000000", with: "\($0)") }
+        let commands = [soon, 4_102_444_800].map { base.replacing("1790000000", with: "\($0)") }
         let run = try ProgramRun.run("check", "--commands", "-", input: commands.joined(separator: "\n"))
         #expect(run.outputLines.count == 1)
         #expect(run.outputLines[0].hasPrefix("stdin:2: aps.timestamp: is "))
@@ -332,7 +333,7 @@ struct CheckTests {
             Repository.path("Config/causeway.yaml"),
             "--commands",
             "-",
-            input: good + "\n" + good.replacing("example.match", with: "example.othe\\u0072")
+            input: base + "\n" + base.replacing("example.match", with: "example.othe\\u0072")
         )
         #expect(run.outputLines == ["stdin:2: app: com.example.other is not in the configuration"])
         #expect(run.exitCode == 1)
@@ -343,7 +344,7 @@ struct CheckTests {
         throws
     {
         func commands(_ names: String...) -> String {
-            names.map { good.replacing(#""activity":"a""#, with: #""activity":"a","policy":"\#($0)""#) }
+            names.map { base.replacing(#""activity":"a""#, with: #""activity":"a","policy":"\#($0)""#) }
                 .joined(separator: "\n")
         }
         let input = commands("default", "sports", "sport")
@@ -364,7 +365,7 @@ struct CheckTests {
 
     @Test func `It tells what a policy drops from a body that is too large`() throws {
         func command(_ field: String) -> String {
-            good.replacing(
+            base.replacing(
                 #""content-state":{}"#,
                 with: #""content-state":{"\#(field)":"\#(String(repeating: "x", count: 4_096))"}"#
             )

@@ -25,8 +25,8 @@ struct FirstCommandTests {
                 of: .lab
             )
         )
-        let place = try simulator.readiness()
-        let control = "http://127.0.0.1:\(try #require(place["controlPort"] as? Int))"
+        let readiness = try simulator.readiness()
+        let control = "http://127.0.0.1:\(try #require(readiness["controlPort"] as? Int))"
         try directory.write(
             """
             log: {format: text}
@@ -35,7 +35,7 @@ struct FirstCommandTests {
               consumer: {fetch.wait.max.ms: 10}
             redis: {url: "redis://127.0.0.1:\(redisPort)"}
             apns:
-              sandbox: {host: localhost, port: \(try #require(place["apnsPort"] as? Int))}
+              sandbox: {host: localhost, port: \(try #require(readiness["apnsPort"] as? Int))}
               caFile: \(directory.path("apns/ca.pem"))
             apps:
               ride:

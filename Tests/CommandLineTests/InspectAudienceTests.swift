@@ -14,8 +14,8 @@ import Testing
 private final class AudienceStage {
     static let app = "com.example.match"
     static let audience = "final-2026"
-    static let older = Version(timestamp: 1_790_000_000, sequence: 0)
-    static let newer = Version(timestamp: 1_790_000_001, sequence: 7)
+    static let olderVersion = Version(timestamp: 1_790_000_000, sequence: 0)
+    static let newerVersion = Version(timestamp: 1_790_000_001, sequence: 7)
 
     let directory: TemporaryDirectory
     let port: UInt16
@@ -39,13 +39,13 @@ private final class AudienceStage {
             to: "causeway.yaml"
         )
         writer = try AudienceWriter(port: port, app: Self.app, audience: Self.audience)
-        try join()
-        try admit(Self.older, ranges: 4)
-        try finishRanges(of: Self.older)
-        try begin()
+        try joinMembers()
+        try admit(Self.olderVersion, ranges: 4)
+        try finishRanges(of: Self.olderVersion)
+        try beginRound()
     }
 
-    private func join() throws {
+    private func joinMembers() throws {
         let now = Int64(Date().timeIntervalSince1970 * 1_000)
         let entries = (0..<1_000)
             .map { number in
@@ -117,21 +117,21 @@ private final class AudienceStage {
 
     /// Begins a second version. Range 0 has finished it, but its last checkpoint is from before its end.
     /// Range 1 has reached a quarter of its members. Ranges 2 and 3 have not begun.
-    private func begin() throws {
-        try admit(Self.newer, ranges: 4)
+    private func beginRound() throws {
+        try admit(Self.newerVersion, ranges: 4)
         let now = Int64(Date().timeIntervalSince1970 * 1_000)
         let times = RoundTimes(firstResponseMilliseconds: now - 2_000, lastResponseMilliseconds: now)
         for (index, delivered) in [(0, 248), (1, 62)] as [(Int, UInt32)] {
             let range = try range(index)
             let lap = range.ordinals.upperBound - range.ordinals.lowerBound
-            var checkpoint = Checkpoint(watermark: lap + lap / 4, lastSettledVersion: Self.older)
+            var checkpoint = Checkpoint(watermark: lap + lap / 4, lastSettledVersion: Self.olderVersion)
             let counts = Self.counts(delivered: delivered)
-            checkpoint.entries = [.init(version: Self.newer, start: lap, counts: counts, times: times)]
+            checkpoint.entries = [.init(version: Self.newerVersion, start: lap, counts: counts, times: times)]
             checkpoint.parkedPositions = [5, 6]
             _ = try writer.perform(.claim(range, claim: 1))
             _ = try writer.perform(.checkpoint(range, claim: 1, text: try #require(checkpoint.text())))
         }
-        _ = try writer.perform(.finish(range(0), version: Self.newer, Self.counts(delivered: 248), times))
+        _ = try writer.perform(.finish(range(0), version: Self.newerVersion, Self.counts(delivered: 248), times))
     }
 
     /// Writes a channel into the audience's record, as the keeper of channels does.
@@ -172,18 +172,21 @@ struct InspectAudienceTests {
         let run = try stage.inspect("--audience", AudienceStage.audience)
         #expect(run.exitCode == 0, "\(run.errors)")
         let lines = run.outputLines
-        func following(_ label: String) throws -> [String] {
+        func indentedLines(after label: String) throws -> [String] {
             let first = try #require(lines.firstIndex { $0.hasPrefix(label + " ") }, "\(lines)")
             let rest = lines[(first + 1)...].prefix { $0.hasPrefix(" ") }
             return [lines[first]] + rest
         }
-        #expect(try following("audience")[0].hasSuffix("final-2026 of com.example.match"))
-        let members = try following("members")
+        #expect(try indentedLines(after: "audience")[0].hasSuffix("final-2026 of com.example.match"))
+        let members = try indentedLines(after: "members")
         #expect(members[0].hasSuffix("991, 10 % devices, 25 % sandbox, 45 % allow frequent updates, 5 % take channels"))
         #expect(members[1].contains(/on 2\d\d pages; \d to \d+ a segment/))
-        #expect(try following("newest")[0].contains(/1790000001, .*, sequence 7: settled/))
-        #expect(try following("sent")[0].contains("an update") && following("sent")[0].contains("as 1790000001"))
-        let round = try following("round")
+        #expect(try indentedLines(after: "newest")[0].contains(/1790000001, .*, sequence 7: settled/))
+        #expect(
+            try indentedLines(after: "sent")[0].contains("an update")
+                && indentedLines(after: "sent")[0].contains("as 1790000001")
+        )
+        let round = try indentedLines(after: "round")
         #expect(round[0].contains("31 % of the way, 1 of 4 ranges finished, 2 members are tried again"))
         #expect(round[1].contains(/310 members, \d+ a second/))
         #expect(round[2].hasSuffix("1 under way; furthest behind: 1 at 25 %"))

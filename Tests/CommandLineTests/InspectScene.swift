@@ -10,8 +10,8 @@ final class InspectScene: @unchecked Sendable {  // Nothing changes after `init`
     @TaskLocal static var current: InspectScene?
 
     static let app = "com.example.ride"
-    static let started = "phone-7-RideAttributes-0"
-    static let held = "order-9"
+    static let startedActivity = "phone-7-RideAttributes-0"
+    static let heldActivity = "order-9"
 
     let directory: TemporaryDirectory
     let broker: EmbeddedBroker
@@ -37,9 +37,9 @@ final class InspectScene: @unchecked Sendable {  // Nothing changes after `init`
                 of: .lab
             )
         )
-        let place = try simulator.readiness()
-        let control = "http://127.0.0.1:\(try #require(place["controlPort"] as? Int))"
-        try writeConfiguration(apnsPort: try #require(place["apnsPort"] as? Int))
+        let readiness = try simulator.readiness()
+        let control = "http://127.0.0.1:\(try #require(readiness["controlPort"] as? Int))"
+        try writeConfiguration(apnsPort: try #require(readiness["apnsPort"] as? Int))
         let process = ProgramRun.process(["worker", "--config", directory.path("causeway.yaml")])
         process.standardError = try FileHandle(forWritingTo: directory.write("", to: "worker.log"))
         let worker = try RunningProgram(process)
@@ -53,11 +53,11 @@ final class InspectScene: @unchecked Sendable {  // Nothing changes after `init`
         try send(Self.start)
         try Self.awaitOutcome("accepted", in: results)
         values += try registrations.read(1).map(\.value)
-        try awaitRedis("an update token") { try inspect(Self.started).output.contains("sha256") }
+        try awaitRedis("an update token") { try inspect(Self.startedActivity).output.contains("sha256") }
         tokens = try values.map { String(try #require($0.firstMatch(of: /"token":"([0-9a-f]+)"/)).1) }
-        try send(Self.update(Self.started, number: 1, status: "driverEnRoute", priority: 10))
+        try send(Self.update(Self.startedActivity, number: 1, status: "driverEnRoute", priority: 10))
         try Self.awaitOutcome("accepted", in: results)
-        try send(Self.update(Self.held, number: 2, status: "driverArrived", priority: nil))
+        try send(Self.update(Self.heldActivity, number: 2, status: "driverArrived", priority: nil))
         try Self.awaitOutcome("held", in: results)
         #expect(worker.terminate() == 0)
     }
@@ -130,7 +130,7 @@ final class InspectScene: @unchecked Sendable {  // Nothing changes after `init`
         """
 
     private static let start = """
-        {"app": "\(app)", "activity": "\(started)", "device": "phone-7",
+        {"app": "\(app)", "activity": "\(startedActivity)", "device": "phone-7",
          "aps": {"timestamp": 1790000000, "event": "start", "attributes-type": "RideAttributes",
           "attributes": {"riderName": "Ana", "pickupLocation": "Museum Gate", "dropoffLocation": "North Station"},
           "content-state": {\(content), "status": "driverAssigned"},

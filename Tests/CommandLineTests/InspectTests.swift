@@ -11,7 +11,7 @@ struct InspectTests {
 
     @Test func `An activity is shown in words, and without its token`() throws {
         let scene = try #require(InspectScene.current)
-        let run = try scene.inspect("--app", InspectScene.app, InspectScene.started)
+        let run = try scene.inspect("--app", InspectScene.app, InspectScene.startedActivity)
         #expect(run.exitCode == 0, "\(run.errors)")
         #expect(run.errors.isEmpty)
         for token in scene.tokens { #expect(!run.output.contains(token.prefix(16))) }
@@ -32,7 +32,7 @@ struct InspectTests {
 
     @Test func `An activity for machines: times, budget and the results as in the topic`() throws {
         let scene = try #require(InspectScene.current)
-        let report = try json(scene.inspect("--json", InspectScene.started))
+        let report = try json(scene.inspect("--json", InspectScene.startedActivity))
         let now = try #require(report["now"] as? Int)
         let token = try #require(report["token"] as? [String: Any])
         #expect((token["sha256"] as? String)?.count == 12)
@@ -57,7 +57,7 @@ struct InspectTests {
 
     @Test func `A held command is shown whole, with its expiration`() throws {
         let scene = try #require(InspectScene.current)
-        let run = try scene.inspect(InspectScene.held)
+        let run = try scene.inspect(InspectScene.heldActivity)
         #expect(run.exitCode == 0, "\(run.errors)")
         let waits = try #require(run.outputLines.first { $0.hasPrefix("waits ") })
         #expect(waits.contains(/update of .* ago with an alert: until a token registers/))
@@ -65,7 +65,7 @@ struct InspectTests {
         #expect(run.output.contains(#""status":"driverArrived""#))
         #expect(run.output.contains(#"alert {"body":"White Prius","title":"Tomasz is on his way"}"#))
         #expect(run.outputLines.contains { $0.hasPrefix("token ") && $0.hasSuffix("none has been registered") })
-        let record = try #require(json(scene.inspect("--json", InspectScene.held))["held"] as? [String: Any])
+        let record = try #require(json(scene.inspect("--json", InspectScene.heldActivity))["held"] as? [String: Any])
         #expect(record["id"] as? String == "update-2")
         #expect((record["aps"] as? [String: Any])?["content-state"] is [String: Any])
     }
@@ -95,7 +95,7 @@ struct InspectTests {
             #expect(report[key] as? Int == count, "\(key)")
         }
         let busiest = try #require(report["busiest"] as? [[String: Any]])
-        #expect(busiest.map { $0["activity"] as? String } == [InspectScene.started])
+        #expect(busiest.map { $0["activity"] as? String } == [InspectScene.startedActivity])
         #expect(run.outputLines.contains { $0.hasPrefix("phone-7-RideAttributes-0") && $0.contains("1 of 12") })
     }
 
@@ -126,7 +126,8 @@ struct InspectTests {
         try awaitOutput("OK")
         let viewer = ["CAUSEWAY_REDIS_URL": "redis://viewer:secret@127.0.0.1:\(scene.redis.port)"]
         for arguments in [
-            [InspectScene.started], [InspectScene.held], ["nobody"], ["--device", "phone-7"], [], ["--json"],
+            [InspectScene.startedActivity], [InspectScene.heldActivity], ["nobody"], ["--device", "phone-7"], [],
+            ["--json"],
         ] {
             let run = try scene.inspect(arguments, environment: viewer)
             #expect(run.exitCode == (arguments == ["nobody"] ? 1 : 0), "\(arguments): \(run.errors)")
@@ -152,10 +153,10 @@ struct InspectTests {
                 "causeway inspect: Redis knows no device nobody of com.example.ride"
             ]
         )
-        try scene.redis.ask("COPY", "{\(InspectScene.app)=\(InspectScene.started)}", "kept")
-        try scene.redis.ask("DEL", "{\(InspectScene.app)=\(InspectScene.started)}")
-        let forgotten = try scene.inspect(InspectScene.started)
-        try scene.redis.ask("RENAME", "kept", "{\(InspectScene.app)=\(InspectScene.started)}")
+        try scene.redis.ask("COPY", "{\(InspectScene.app)=\(InspectScene.startedActivity)}", "kept")
+        try scene.redis.ask("DEL", "{\(InspectScene.app)=\(InspectScene.startedActivity)}")
+        let forgotten = try scene.inspect(InspectScene.startedActivity)
+        try scene.redis.ask("RENAME", "kept", "{\(InspectScene.app)=\(InspectScene.startedActivity)}")
         #expect(forgotten.exitCode == 1)
         #expect(forgotten.outputLines.filter { $0.contains("accepted") }.count == 2)
     }
@@ -163,7 +164,7 @@ struct InspectTests {
     @Test func `Redis is missing or refuses; Kafka is missing; an app is not configured`() throws {
         let scene = try #require(InspectScene.current)
         let absent = try scene.inspect(
-            InspectScene.started,
+            InspectScene.startedActivity,
             environment: ["CAUSEWAY_REDIS_URL": "redis://127.0.0.1:1"]
         )
         #expect(absent.exitCode == 1)
@@ -171,7 +172,7 @@ struct InspectTests {
         #expect(absent.errors.contains("127.0.0.1:1: "))
         try scene.redis.ask("ACL", "SETUSER", "nobody", "on", ">secret", "~*", "+ping")
         let refused = try scene.inspect(
-            InspectScene.started,
+            InspectScene.startedActivity,
             environment: ["CAUSEWAY_REDIS_URL": "redis://nobody:secret@127.0.0.1:\(scene.redis.port)"]
         )
         #expect(refused.exitCode == 1)
@@ -179,7 +180,7 @@ struct InspectTests {
         #expect(refused.errors.contains("+hgetall"))
         #expect(!refused.errors.contains("secret"))
         let silent = try scene.inspect(
-            InspectScene.started,
+            InspectScene.startedActivity,
             environment: ["CAUSEWAY_KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1"]
         )
         #expect(silent.exitCode == 0)
@@ -187,7 +188,7 @@ struct InspectTests {
         let words =
             /results +cannot be read: no Kafka broker answered at 127.0.0.1:1 within [0-9]+ s \(Connection refused\)/
         #expect(line.wholeMatch(of: words) != nil, "\(line)")
-        let other = try scene.inspect("--app", "com.example.other", InspectScene.started)
+        let other = try scene.inspect("--app", "com.example.other", InspectScene.startedActivity)
         #expect(other.exitCode == 64)
         #expect(other.errors.contains("com.example.other: is not in the configuration, which has com.example.ride"))
     }

@@ -29,7 +29,7 @@ struct InspectTextTests {
         report(change).lines().first { $0.hasPrefix(label + " ") }.map { String($0.dropFirst(10)) } ?? "no such line"
     }
 
-    private func held(_ version: Version, expiration: Int64? = nil, carriesAlert: Bool = true) -> HeldCommand {
+    private func heldCommand(_ version: Version, expiration: Int64? = nil, carriesAlert: Bool = true) -> HeldCommand {
         let limit = expiration.map { ",\"expiration\":\($0)" } ?? ""
         let text = """
             {"activity":"final"\(limit),"aps":{"event":"update","timestamp":\(version.timestamp),
@@ -68,7 +68,7 @@ struct InspectTextTests {
     }
 
     @Test func `The newest version and its state`() {
-        func newest(_ state: ActivityInspection.State, sequence: UInt64 = 0, isEnd: Bool = false) -> String {
+        func newestLine(_ state: ActivityInspection.State, sequence: UInt64 = 0, isEnd: Bool = false) -> String {
             line("newest") {
                 $0.newestVersion = .init(
                     version: Version(timestamp: 1_789_999_996, sequence: sequence),
@@ -77,10 +77,10 @@ struct InspectTextTests {
                 )
             }
         }
-        #expect(newest(.settled) == "1789999996, 4 s ago: settled")
-        #expect(newest(.held, sequence: 7) == "1789999996, 4 s ago, sequence 7: held until a token registers")
+        #expect(newestLine(.settled) == "1789999996, 4 s ago: settled")
+        #expect(newestLine(.held, sequence: 7) == "1789999996, 4 s ago, sequence 7: held until a token registers")
         #expect(
-            newest(.sending, isEnd: true)
+            newestLine(.sending, isEnd: true)
                 == "1789999996, 4 s ago, an end: given out to be sent, the answer is not known yet"
         )
     }
@@ -97,29 +97,29 @@ struct InspectTextTests {
                 .hasSuffix("; what is shown is not known")
         )
         let version = Version(timestamp: 1_789_999_900, sequence: 0)
-        func waiting(_ state: ActivityInspection.State, _ held: HeldCommand) -> String {
+        func waitingLine(_ state: ActivityInspection.State, _ held: HeldCommand) -> String {
             line("waits") {
                 $0.newestVersion = .init(version: version, isEnd: false, state: state)
                 $0.heldCommand = held
             }
         }
         #expect(
-            waiting(.held, held(version, expiration: 1_790_000_060))
+            waitingLine(.held, heldCommand(version, expiration: 1_790_000_060))
                 == "update of 1 min 40 s ago with an alert: until a token registers, or expires in 1 min (14:14:20)"
         )
         #expect(
-            waiting(.sending, held(version, carriesAlert: false))
+            waitingLine(.sending, heldCommand(version, carriesAlert: false))
                 == "update of 1 min 40 s ago: being sent, kept until the answer is known"
         )
         #expect(
-            waiting(.waiting, held(Version(timestamp: 1_789_999_800, sequence: 0)))
+            waitingLine(.waiting, heldCommand(Version(timestamp: 1_789_999_800, sequence: 0)))
                 == "update of 3 min 20 s ago with an alert: until the newest, which carries its alert, is known to have been sent"
         )
         #expect(
             line("waits") { $0.newestVersion = .init(version: version, isEnd: false, state: .waiting) }
                 == "the newest, in a worker"
         )
-        let lines = report { $0.heldCommand = held(version) }.lines()
+        let lines = report { $0.heldCommand = heldCommand(version) }.lines()
         #expect(lines.contains { $0.contains("content-state {\"home\":2") && $0.hasSuffix("all with --json)") })
         #expect(lines.contains("          alert {\"title\":\"Goal\"}"))
         #expect(lines.allSatisfy { $0.count < 260 })
@@ -199,7 +199,7 @@ struct InspectTextTests {
                     if index < 28 { $0.lastSent = .init(timestamp: 1, atMilliseconds: Self.now - Int64(index) * 1_000) }
                     if index % 2 == 0 { $0.token = .init(fingerprint: "0", environment: .sandbox) }
                     if index % 10 == 0 { $0.pace.spacingDoublings = 1 }
-                    if index == 3 { $0.heldCommand = held(Version(timestamp: 1, sequence: 0)) }
+                    if index == 3 { $0.heldCommand = heldCommand(Version(timestamp: 1, sequence: 0)) }
                     if index < 4 {
                         $0.newestVersion = .init(
                             version: Version(timestamp: 1, sequence: 0),

@@ -6,7 +6,7 @@ import Testing
 /// ``ChannelsCommandTests`` tests `causeway channels`.
 @Suite("No Kafka", .ownThread)
 struct KafkaAwayTests {
-    private static let limit = Duration.seconds(34)
+    private static let timeLimit = Duration.seconds(34)
 
     private func configuration(_ directory: borrowing TemporaryDirectory, redisPort: UInt16 = 1) throws -> String {
         try directory.write(
@@ -47,7 +47,7 @@ struct KafkaAwayTests {
         let ended = try #require(run)
         #expect(ended.exitCode == 1 && ended.output.isEmpty)
         try expectWords(ended.errorLines.last, of: "causeway results", seconds: 29...32)
-        #expect(duration < Self.limit, "\(duration)")
+        #expect(duration < Self.timeLimit, "\(duration)")
     }
 
     @Test(arguments: [

@@ -116,7 +116,7 @@ extension ReplayScene {
 
 @Suite("causeway replay and audiences", .serialized, .ownThread)
 struct ReplayAudienceTests {
-    private func rebuilt(_ run: ProgramRun) throws -> [String: Int] {
+    private func rebuiltCounts(_ run: ProgramRun) throws -> [String: Int] {
         let report = try #require(run.outputLines.last.flatMap { JSONValue(parsing: Array($0.utf8)) })
         guard case .object(let counts)? = report["rebuilt"] else { return [:] }
         return counts.dictionary.compactMapValues { $0.integerValue.map { Int($0) } }
@@ -158,13 +158,13 @@ struct ReplayAudienceTests {
 
         let dry = try scene.replay("rebuild", "--offsets", "0:0-4", "--json")
         #expect(dry.exitCode == 0, "\(dry.errors)")
-        #expect(try rebuilt(dry)["audiencesWritten"] == 1 && rebuilt(dry)["membersJoined"] == 9)
+        #expect(try rebuiltCounts(dry)["audiencesWritten"] == 1 && rebuiltCounts(dry)["membersJoined"] == 9)
         #expect(try scene.redis.contents().isEmpty)
 
         let run = try scene.replay("rebuild", "--offsets", "0:0-4", "--json", "--execute")
         #expect(run.exitCode == 0, "\(run.errors)")
         #expect(
-            try rebuilt(run) == [
+            try rebuiltCounts(run) == [
                 "registrationsWritten": 8, "registrationsOver": 1, "unregistered": 1, "statesWritten": 1,
                 "statesTooOld": 1, "statesUnread": 1, "membersJoined": 9, "membersLeft": 3, "audiencesWritten": 1,
             ]
@@ -197,14 +197,14 @@ struct ReplayAudienceTests {
         try scene.produce([scene.command(to: "final", at: scene.now - 100)])
         try scene.commit([0: 1])
         let tokens = try scene.replay("rebuild", "--registrations", "--execute", "--json")
-        #expect(try rebuilt(tokens)["membersJoined"] == 9, "\(tokens.errors)")
+        #expect(try rebuiltCounts(tokens)["membersJoined"] == 9, "\(tokens.errors)")
         let members = try scene.members(of: "final")
         #expect(members.keys.sorted() == ["ended", "moved", "phone", "stays"])
         #expect(try scene.record(of: "final").newest == nil)
 
-        #expect(try rebuilt(scene.replay("rebuild", "--execute", "--json"))["audiencesWritten"] == 1)
+        #expect(try rebuiltCounts(scene.replay("rebuild", "--execute", "--json"))["audiencesWritten"] == 1)
         let second = try scene.replay("rebuild", "--execute", "--json")
-        #expect(try rebuilt(second)["audiencesKnown"] == 1 && rebuilt(second)["audiencesWritten"] == nil)
+        #expect(try rebuiltCounts(second)["audiencesKnown"] == 1 && rebuiltCounts(second)["audiencesWritten"] == nil)
         #expect(try scene.members(of: "final") == members)
     }
 

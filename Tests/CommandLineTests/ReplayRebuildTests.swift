@@ -73,7 +73,7 @@ struct ReplayRebuildTests {
         try scene.produce([scene.registration("a", at: scene.now - 60)], to: ReplayScene.registrations)
         try scene.produce([scene.update("a", at: scene.now - 50)])
         try scene.commit([0: 1])
-        try scene.settled("a", at: scene.now - 20)
+        try scene.admitAndSettle("a", at: scene.now - 20)
         let version = try scene.value("a").newest
         let run = try scene.replay("rebuild", "--execute")
         #expect(run.exitCode == 0 && run.output.contains(/states known +1/), "\(run.output)")

@@ -214,7 +214,7 @@ final class ReplayScene: ConsumerHandler {
     }
 
     /// Registers a token, lets Redis admit a command of this timestamp, and settles the command.
-    func settled(_ activity: String, at timestamp: Int64, _ settlement: Settlement = .accepted) throws {
+    func admitAndSettle(_ activity: String, at timestamp: Int64, _ settlement: Settlement = .accepted) throws {
         try register(activity)
         #expect(try admit(activity, at: timestamp) == .send)
         let version = Version(timestamp: timestamp, sequence: 0)

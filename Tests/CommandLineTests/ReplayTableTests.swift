@@ -19,53 +19,53 @@ struct ReplayTableTests {
     }
 
     /// Returns the commands that remain after merging, and why the others were replaced.
-    private func merged(_ commands: [(Event, Int64)]) -> (start: Int64?, state: Int64?, replaced: [ReplayReason]) {
+    private func merge(_ commands: [(Event, Int64)]) -> (start: Int64?, state: Int64?, dropReasons: [ReplayReason]) {
         var table = ReplayTable(bytesMax: 1 << 20)
-        var replaced: [ReplayReason] = []
+        var dropReasons: [ReplayReason] = []
         for (event, timestamp) in commands {
-            table.insert(candidate(event, timestamp), of: Self.activity, app: 0) { replaced.append($0) }
+            table.insert(candidate(event, timestamp), of: Self.activity, app: 0) { dropReasons.append($0) }
         }
         let entry = table.entries[Self.activity]
-        #expect(replaced.count + (entry?.start == nil ? 0 : 1) + (entry?.state == nil ? 0 : 1) == commands.count)
-        return (entry?.start?.version.timestamp, entry?.state?.version.timestamp, replaced)
+        #expect(dropReasons.count + (entry?.start == nil ? 0 : 1) + (entry?.state == nil ? 0 : 1) == commands.count)
+        return (entry?.start?.version.timestamp, entry?.state?.version.timestamp, dropReasons)
     }
 
     @Test func `The newest state stays, in any order of arrival`() {
         #expect(
-            merged([(.update, 1), (.update, 3), (.update, 2)]) == (nil, 3, [.supersededInRange, .supersededInRange])
+            merge([(.update, 1), (.update, 3), (.update, 2)]) == (nil, 3, [.supersededInRange, .supersededInRange])
         )
-        #expect(merged([(.update, 1), (.update, 1)]) == (nil, 1, [.duplicate]))
+        #expect(merge([(.update, 1), (.update, 1)]) == (nil, 1, [.duplicate]))
     }
 
     @Test func `No update replaces an end, and an end replaces any update`() {
-        #expect(merged([(.update, 5), (.end, 3)]) == (nil, 3, [.supersededInRange]))
-        #expect(merged([(.end, 3), (.update, 5)]) == (nil, 3, [.ended]))
-        #expect(merged([(.end, 3), (.update, 2)]) == (nil, 3, [.supersededInRange]))
-        #expect(merged([(.end, 3), (.end, 3)]) == (nil, 3, [.duplicate]))
-        #expect(merged([(.end, 3), (.end, 4)]) == (nil, 3, [.ended]))
+        #expect(merge([(.update, 5), (.end, 3)]) == (nil, 3, [.supersededInRange]))
+        #expect(merge([(.end, 3), (.update, 5)]) == (nil, 3, [.ended]))
+        #expect(merge([(.end, 3), (.update, 2)]) == (nil, 3, [.supersededInRange]))
+        #expect(merge([(.end, 3), (.end, 3)]) == (nil, 3, [.duplicate]))
+        #expect(merge([(.end, 3), (.end, 4)]) == (nil, 3, [.ended]))
     }
 
     @Test func `A start stays beside its newest state, is replaced by its end, and begins another life`() {
-        #expect(merged([(.start, 1), (.update, 2), (.update, 3)]) == (1, 3, [.supersededInRange]))
-        #expect(merged([(.start, 1), (.end, 2)]) == (nil, 2, [.supersededInRange]))
-        #expect(merged([(.end, 2), (.start, 1)]) == (nil, 2, [.supersededInRange]))
-        #expect(merged([(.end, 2), (.start, 3)]) == (3, nil, [.supersededInRange]))
-        #expect(merged([(.update, 2), (.start, 1)]) == (1, 2, []))
-        #expect(merged([(.start, 3), (.update, 2)]) == (3, nil, [.supersededInRange]))
-        #expect(merged([(.start, 3), (.start, 3), (.start, 4)]) == (4, nil, [.duplicate, .supersededInRange]))
+        #expect(merge([(.start, 1), (.update, 2), (.update, 3)]) == (1, 3, [.supersededInRange]))
+        #expect(merge([(.start, 1), (.end, 2)]) == (nil, 2, [.supersededInRange]))
+        #expect(merge([(.end, 2), (.start, 1)]) == (nil, 2, [.supersededInRange]))
+        #expect(merge([(.end, 2), (.start, 3)]) == (3, nil, [.supersededInRange]))
+        #expect(merge([(.update, 2), (.start, 1)]) == (1, 2, []))
+        #expect(merge([(.start, 3), (.update, 2)]) == (3, nil, [.supersededInRange]))
+        #expect(merge([(.start, 3), (.start, 3), (.start, 4)]) == (4, nil, [.duplicate, .supersededInRange]))
     }
 
     @Test func `The table is bounded: new activities are left out, newer commands are known by their versions`() {
         var table = ReplayTable(bytesMax: 2 * (ReplayTable.entryBytes + 7 + 100))
-        var replaced: [ReplayReason] = []
+        var dropReasons: [ReplayReason] = []
         for name in ["{app=a}", "{app=b}", "{app=c}"] {
-            table.insert(candidate(.update, 1, bytes: 100), of: Array(name.utf8), app: 0) { replaced.append($0) }
+            table.insert(candidate(.update, 1, bytes: 100), of: Array(name.utf8), app: 0) { dropReasons.append($0) }
         }
-        #expect(replaced == [.tableFull] && table.wasFull && table.entries.count == 2)
+        #expect(dropReasons == [.tableFull] && table.wasFull && table.entries.count == 2)
         #expect(table.bytes == table.bytesMax)
-        table.insert(candidate(.update, 2, bytes: 100), of: Self.activity, app: 0) { replaced.append($0) }
+        table.insert(candidate(.update, 2, bytes: 100), of: Self.activity, app: 0) { dropReasons.append($0) }
         #expect(table.entries[Self.activity]?.state?.value.count == 100, "as large as the one before")
-        table.insert(candidate(.update, 3, bytes: 101), of: Self.activity, app: 0) { replaced.append($0) }
+        table.insert(candidate(.update, 3, bytes: 101), of: Self.activity, app: 0) { dropReasons.append($0) }
         #expect(table.entries[Self.activity]?.state?.version.timestamp == 3)
         #expect(table.entries[Self.activity]?.state?.value.isEmpty == true)
         #expect(table.bytes == table.bytesMax - 100)

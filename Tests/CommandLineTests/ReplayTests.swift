@@ -15,11 +15,11 @@ struct ReplayTests {
     private func scene() throws -> (scene: ReplayScene, end: Int64) {
         let scene = try ReplayScene()
         let now = scene.now
-        try scene.settled("newer", at: now - 90)
-        try scene.settled("same", at: now - 10)
-        try scene.settled("older", at: now)
-        try scene.settled("failed", at: now - 10, .notShown)
-        try scene.settled("alert", at: now - 900)
+        try scene.admitAndSettle("newer", at: now - 90)
+        try scene.admitAndSettle("same", at: now - 10)
+        try scene.admitAndSettle("older", at: now)
+        try scene.admitAndSettle("failed", at: now - 10, .notShown)
+        try scene.admitAndSettle("alert", at: now - 900)
         try scene.register("busy")
         #expect(try scene.admit("busy", at: now - 10) == .send)
         let records = [
@@ -36,7 +36,7 @@ struct ReplayTests {
         return (scene, Int64(records.count))
     }
 
-    private let expected = [
+    private let expectedReasons = [
         "unread": 1, "supersededInRange": 2, "duplicate": 1, "superseded": 1, "sendAgain": 1, "send": 1, "underWay": 1,
         "tokenUnknown": 1, "activityUnknown": 1, "invalid": 2, "startLeftOut": 1,
     ]
@@ -46,7 +46,7 @@ struct ReplayTests {
         let before = try scene.redis.contents()
         let run = try scene.replay("report", "--offsets", "0:0-", "--json", "--verbose")
         #expect(run.exitCode == 0, "\(run.errors)")
-        #expect(try scene.counts(run) == expected)
+        #expect(try scene.counts(run) == expectedReasons)
         let report = try #require(run.outputLines.last.flatMap { JSONValue(parsing: Array($0.utf8)) })
         #expect(report["records"]?.integerValue == end && report["withoutAlert"]?.integerValue == 1)
         #expect(report["replay"]?.text == "report" && report["isComplete"] == .boolean(true))
@@ -109,7 +109,7 @@ struct ReplayTests {
     }
 
     /// Makes commands that bring their token, so that Redis need not know it.
-    private func newcomers(_ count: Int, of scene: ReplayScene) -> [ReplayScene.Record] {
+    private func commandsWithTokens(_ count: Int, of scene: ReplayScene) -> [ReplayScene.Record] {
         (0..<count)
             .map {
                 scene.update("a\($0)", at: scene.now - 10, others: #""token":"0af70af7","environment":"sandbox","#)
@@ -119,7 +119,7 @@ struct ReplayTests {
     @Test func `If Kafka refuses everything, the sending ends`() throws {
         let scene = try ReplayScene()
         let count = 2 * ReplaySending.failuresMax
-        try scene.produce(newcomers(count, of: scene))
+        try scene.produce(commandsWithTokens(count, of: scene))
         try scene.commit([0: Int64(count)])
         scene.broker.fail(.produce, with: [Int32](repeating: 10, count: count))
         let run = try scene.replay("send", "--from", "1h", "--rate", "100", "--execute", "--json")
@@ -134,7 +134,7 @@ struct ReplayTests {
     @Test func `If Redis stops answering, the replay reports what was sent and how to continue`() throws {
         let scene = try ReplayScene()
         let count = ReplayDecisions.batchSize + 1
-        try scene.produce(newcomers(count, of: scene))
+        try scene.produce(commandsWithTokens(count, of: scene))
         try scene.commit([0: Int64(count)])
         // The invalid value makes the second batch fail.
         try scene.redis.ask("LPUSH", "{\(ReplayScene.app)=a\(count - 1)}", "no activity")
@@ -180,7 +180,7 @@ struct ReplayTests {
             try scene.produce(records, partition: partition)
         }
         try scene.commit([0: 6, 1: 6])
-        func seen(_ arguments: String...) throws -> [String] {
+        func reportedActivities(_ arguments: String...) throws -> [String] {
             let run = try ProgramRun.run(scene.process(["report", "--json", "--verbose"] + arguments))
             #expect(run.exitCode == 0, "\(run.errors)")
             return run.outputLines.dropLast().compactMap { JSONValue(parsing: Array($0.utf8))?["activity"]?.text }
@@ -188,10 +188,14 @@ struct ReplayTests {
         }
         let formatter = ISO8601DateFormatter()
         func time(_ seconds: Int64) -> String { formatter.string(from: Date(timeIntervalSince1970: Double(seconds))) }
-        #expect(try seen("--from", time(now - 480), "--to", time(now - 360)) == ["a0-2", "a0-3", "a1-2", "a1-3"])
-        #expect(try seen("--from", time(now - 301)) == ["a0-5", "a1-5"])
-        #expect(try seen("--from", "1s") == [])
-        #expect(try seen("--offsets", "0:1-2", "--offsets", "1:4-") == ["a0-1", "a0-2", "a1-4", "a1-5"])
+        #expect(
+            try reportedActivities("--from", time(now - 480), "--to", time(now - 360)) == [
+                "a0-2", "a0-3", "a1-2", "a1-3",
+            ]
+        )
+        #expect(try reportedActivities("--from", time(now - 301)) == ["a0-5", "a1-5"])
+        #expect(try reportedActivities("--from", "1s") == [])
+        #expect(try reportedActivities("--offsets", "0:1-2", "--offsets", "1:4-") == ["a0-1", "a0-2", "a1-4", "a1-5"])
     }
 
     @Test func `Dead letters are sent to the commands topic once they are valid`() throws {

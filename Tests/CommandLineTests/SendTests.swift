@@ -166,16 +166,18 @@ struct SendTests {
     @Test func `The stamp leaves a sequence of the producer alone, and each command is newer than the last`() throws {
         var stamp = RecordStamp()
         let second: Int64 = 1_795_000_000
-        func stamped(_ text: String, _ microseconds: Int64) throws -> Version {
+        func stampedVersion(_ text: String, _ microseconds: Int64) throws -> Version {
             let record = stamp.withCurrentTimestamp(Array(text.utf8), unixMicroseconds: microseconds)
             return try record.withUnsafeBytes { try Command.decode($0).version }
         }
         let plain = command("a")
-        #expect(try stamped(plain, second * 1_000_000 + 999_999) == Version(timestamp: second, sequence: 999_999))
-        #expect(try stamped(plain, second * 1_000_000 + 999_999) == Version(timestamp: second + 1, sequence: 0))
-        #expect(try stamped(plain, second * 1_000_000) == Version(timestamp: second + 1, sequence: 1))
+        #expect(
+            try stampedVersion(plain, second * 1_000_000 + 999_999) == Version(timestamp: second, sequence: 999_999)
+        )
+        #expect(try stampedVersion(plain, second * 1_000_000 + 999_999) == Version(timestamp: second + 1, sequence: 0))
+        #expect(try stampedVersion(plain, second * 1_000_000) == Version(timestamp: second + 1, sequence: 1))
         let own = "{\"sequence\":7," + plain.dropFirst()
-        #expect(try stamped(own, second * 1_000_000 + 2_000_000) == Version(timestamp: second + 2, sequence: 7))
+        #expect(try stampedVersion(own, second * 1_000_000 + 2_000_000) == Version(timestamp: second + 2, sequence: 7))
         #expect(stamp.withCurrentTimestamp(Array("{}".utf8), unixMicroseconds: 0) == Array("{}".utf8))
     }
 

@@ -14,11 +14,11 @@ struct SimulatorCommandTests {
         let simulator = try RunningProgram(
             ProgramRun.process(["simulator", "--directory", directory.path("apns"), "--shapes", shapes], of: .lab)
         )
-        let place = try simulator.readiness()
-        let port = try #require(place["apnsPort"] as? Int)
-        let control = "http://127.0.0.1:\(try #require(place["controlPort"] as? Int))"
-        #expect(place["caFile"] as? String == directory.path("apns/ca.pem"))
-        #expect(place["keyFile"] as? String == directory.path("apns/AuthKey_SIMULATION.p8"))
+        let readiness = try simulator.readiness()
+        let port = try #require(readiness["apnsPort"] as? Int)
+        let control = "http://127.0.0.1:\(try #require(readiness["controlPort"] as? Int))"
+        #expect(readiness["caFile"] as? String == directory.path("apns/ca.pem"))
+        #expect(readiness["keyFile"] as? String == directory.path("apns/AuthKey_SIMULATION.p8"))
         let mode = try FileManager.default.attributesOfItem(atPath: directory.path("apns/AuthKey_SIMULATION.p8"))
         #expect(mode[.posixPermissions] as? Int == 0o600)
 

@@ -46,7 +46,8 @@ struct WorkerStartTests {
     }
 
     /// Writes a configuration with a valid key, and returns its path.
-    private func usable(_ directory: TemporaryDirectory, http: String = "{port: 0}", more: String = "") throws -> String
+    private func writeConfiguration(_ directory: TemporaryDirectory, http: String = "{port: 0}", more: String = "")
+        throws -> String
     {
         let key = try SimulatorDirectory(path: directory.path("apns")).ownKey().file
         try directory.write(
@@ -71,7 +72,11 @@ struct WorkerStartTests {
         let directory = try TemporaryDirectory()
         let socket = try ListeningSocket(address: .loopback(port: 0), backlog: 1)
         let port = socket.address.port
-        let run = try ProgramRun.run("worker", "-c", try usable(directory, http: "{host: 127.0.0.1, port: \(port)}"))
+        let run = try ProgramRun.run(
+            "worker",
+            "-c",
+            try writeConfiguration(directory, http: "{host: 127.0.0.1, port: \(port)}")
+        )
         #expect(run.exitCode == 78)
         #expect(run.errorLines.count == 1)
         #expect(
@@ -88,7 +93,7 @@ struct WorkerStartTests {
         let directory = try TemporaryDirectory()
         try directory.write("hello", to: "hello.p8")
         try directory.write("hello", to: "hello.pem")
-        let path = try usable(directory, more: "apns: {caFile: \(directory.path("hello.pem"))}")
+        let path = try writeConfiguration(directory, more: "apns: {caFile: \(directory.path("hello.pem"))}")
         let text = try String(contentsOfFile: path, encoding: .utf8)
             .replacing(directory.path("apns/AuthKey_SIMULATION.p8"), with: directory.path("hello.p8"))
             .replacing(
@@ -124,7 +129,7 @@ struct WorkerStartTests {
         let directory = try TemporaryDirectory()
         try directory.write("hello", to: "hello.pem")
         let hello = directory.path("hello.pem")
-        let path = try usable(directory)
+        let path = try writeConfiguration(directory)
         let text = try String(contentsOfFile: path, encoding: .utf8)
             .replacing(
                 #"bootstrapServers: "127.0.0.1:1"}"#,
@@ -160,7 +165,7 @@ struct WorkerStartTests {
         throws
     {
         let directory = try TemporaryDirectory()
-        let path = try usable(directory)
+        let path = try writeConfiguration(directory)
         let text = try String(contentsOfFile: path, encoding: .utf8)
             .replacing(
                 #"bootstrapServers: "127.0.0.1:1"}"#,

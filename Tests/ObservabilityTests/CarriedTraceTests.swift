@@ -3,9 +3,9 @@ import Testing
 @testable import Observability
 
 struct CarriedTraceTests {
-    private func through(_ trace: CarriedTrace) throws -> (context: TraceContext, traceState: String) {
-        try withUnsafeTemporaryAllocation(byteCount: CarriedTrace.bytesMax, alignment: 1) { room in
-            let read = try #require(CarriedTrace(trace.write(to: room)))
+    private func writeAndRead(_ trace: CarriedTrace) throws -> (context: TraceContext, traceState: String) {
+        try withUnsafeTemporaryAllocation(byteCount: CarriedTrace.bytesMax, alignment: 1) { buffer in
+            let read = try #require(CarriedTrace(trace.write(to: buffer)))
             return (read.context, String(decoding: read.traceState, as: UTF8.self))
         }
     }
@@ -13,7 +13,7 @@ struct CarriedTraceTests {
     @Test(arguments: ["00", "01", "02", "03"]) func `The context is read as it was written`(flags: String) throws {
         let text = String(TraceContextTests.example.dropLast(2) + flags)
         let context = try #require(TraceContextTests.parse(text))
-        let read = try through(CarriedTrace(context: context))
+        let read = try writeAndRead(CarriedTrace(context: context))
         #expect(read.context == context && read.context.description == text)
         #expect(read.traceState.isEmpty)
     }
@@ -24,7 +24,7 @@ struct CarriedTraceTests {
         let bytes = Array(state.utf8)
         try bytes.withUnsafeBytes {
             trace.traceState = $0
-            let read = try through(trace)
+            let read = try writeAndRead(trace)
             #expect(read.traceState == state)
         }
     }

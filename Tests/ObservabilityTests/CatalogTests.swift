@@ -7,7 +7,7 @@ import Testing
 
 struct CatalogTests {
     /// Metrics whose names and labels must not change, because dashboards and alerts of users name them.
-    static let promised = """
+    static let promisedMetrics = """
         causeway_records_received_total{topic} causeway_outcomes_total{app,outcome} causeway_dead_letters_total{app}
         causeway_invalidations_total{app} causeway_coalesced_total{app} causeway_pushes_total{app,environment,status,reason}
         causeway_push_retries_total{app} causeway_retry_budget_ratio{app} causeway_freshness_seconds{app}
@@ -39,7 +39,7 @@ struct CatalogTests {
                 $0.labels.isEmpty ? $0.name : "\($0.name){\($0.labels.joined(separator: ","))}"
             }
         )
-        let missing = Self.promised.split(whereSeparator: \.isWhitespace).filter { !names.contains(String($0)) }
+        let missing = Self.promisedMetrics.split(whereSeparator: \.isWhitespace).filter { !names.contains(String($0)) }
         #expect(missing.isEmpty)
     }
 

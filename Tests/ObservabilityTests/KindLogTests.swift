@@ -51,13 +51,13 @@ struct KindLogTests {
     @Test func `A suppressed line creates no text`() {
         let collector = LogCollector()
         var log = KindLog(logger: collector.logger, events: RecentEvents())
-        var made = 0
+        var metadataCount = 0
         func metadata() -> Logger.Metadata {
-            made += 1
-            return ["made": "\(made)"]
+            metadataCount += 1
+            return ["made": "\(metadataCount)"]
         }
         for _ in 0..<100 { log.log(.kafkaError, nowMilliseconds: 0, wallMilliseconds: 0, metadata()) }
-        #expect(made == 10)
+        #expect(metadataCount == 10)
     }
 
     @Test func `A failure that repeats is written at growing intervals, with the number of lines left out`() {
@@ -67,7 +67,7 @@ struct KindLogTests {
         // line.
         var first = KindLog(logger: collector.logger, events: events)
         var second = KindLog(logger: collector.logger, events: events)
-        func note(_ log: inout KindLog, lane: Int, second: Int64) -> Bool {
+        func logLine(_ log: inout KindLog, lane: Int, second: Int64) -> Bool {
             log.log(
                 .redisLost,
                 nowMilliseconds: second * 1_000,
@@ -77,8 +77,8 @@ struct KindLogTests {
         }
         var writtenSeconds: [Int64] = []
         for time in 0..<300 as Range<Int64> {
-            if note(&first, lane: 0, second: time) { writtenSeconds.append(time) }
-            if note(&second, lane: 1, second: time) { writtenSeconds.append(time) }
+            if logLine(&first, lane: 0, second: time) { writtenSeconds.append(time) }
+            if logLine(&second, lane: 1, second: time) { writtenSeconds.append(time) }
         }
         #expect(writtenSeconds == [0, 2, 6, 14, 30, 62, 122, 182, 242])
         #expect(
@@ -109,16 +109,16 @@ struct KindLogTests {
     @Test func `A recovery is always written, and the next failure of its pool is written at once`() {
         let collector = LogCollector()
         var log = KindLog(logger: collector.logger, events: RecentEvents())
-        func note(_ kind: LogKind, _ pool: String) -> Bool {
+        func logLine(_ kind: LogKind, _ pool: String) -> Bool {
             log.log(kind, nowMilliseconds: 0, wallMilliseconds: 0, ["pool": "\(pool)"])
         }
         // The lines about `apnsConnected` use up the limit of their kind for this minute.
-        for _ in 0..<20 { _ = note(.apnsConnected, "a") }
-        #expect(note(.apnsUntrusted, "a") && note(.apnsUntrusted, "b"))
-        #expect(!note(.apnsUntrusted, "a"))
-        #expect(note(.apnsConnected, "a"))
-        #expect(!note(.apnsConnected, "a"))
-        #expect(note(.apnsUntrusted, "a") && !note(.apnsUntrusted, "b"))
+        for _ in 0..<20 { _ = logLine(.apnsConnected, "a") }
+        #expect(logLine(.apnsUntrusted, "a") && logLine(.apnsUntrusted, "b"))
+        #expect(!logLine(.apnsUntrusted, "a"))
+        #expect(logLine(.apnsConnected, "a"))
+        #expect(!logLine(.apnsConnected, "a"))
+        #expect(logLine(.apnsUntrusted, "a") && !logLine(.apnsUntrusted, "b"))
     }
 
     @Test func `A recovery says how many lines about its failure were left out`() {
@@ -136,14 +136,14 @@ struct KindLogTests {
     @Test func `A failure that made room for others still has its recovery and its number of lines left out`() {
         let collector = LogCollector()
         let events = RecentEvents()
-        func note(_ kind: LogKind, _ pool: String) -> Bool {
+        func logLine(_ kind: LogKind, _ pool: String) -> Bool {
             // A new log for each line, as if each line came from another thread. So no log reaches its limit
             // of lines.
             var log = KindLog(logger: collector.logger, events: events)
             return log.log(kind, nowMilliseconds: 0, wallMilliseconds: 0, ["pool": "\(pool)"])
         }
-        for _ in 0..<3 { _ = note(.apnsUntrusted, "first") }
-        for number in 0..<LogRepetition.subjectsMax { #expect(note(.apnsUntrusted, "\(number)")) }
+        for _ in 0..<3 { _ = logLine(.apnsUntrusted, "first") }
+        for number in 0..<LogRepetition.subjectsMax { #expect(logLine(.apnsUntrusted, "\(number)")) }
         var usedUp = KindLog(logger: collector.logger, events: events)
         func connect(_ pool: String) -> Bool {
             usedUp.log(.apnsConnected, nowMilliseconds: 0, wallMilliseconds: 0, ["pool": "\(pool)"])
@@ -177,19 +177,19 @@ struct KindLogTests {
         for pool in 0..<2 * LogRepetition.replacedFailuresMax {
             _ = repetition.admit(.apnsUntrusted, ["pool": "\(pool)"], nowMilliseconds: 200)
         }
-        let known = (0..<2 * LogRepetition.replacedFailuresMax)
+        let rememberedCount = (0..<2 * LogRepetition.replacedFailuresMax)
             .count { repetition.forget([.apnsUntrusted], ["pool": "\($0)"]) != nil }
         // The log remembers `replacedFailuresMax` replaced failures, and one of these is an error of Kafka.
-        #expect(known == LogRepetition.replacedFailuresMax - 1 + LogRepetition.subjectsMax)
+        #expect(rememberedCount == LogRepetition.replacedFailuresMax - 1 + LogRepetition.subjectsMax)
 
         var log = KindLog(logger: LogCollector().logger, events: RecentEvents())
-        var made = 0
+        var metadataCount = 0
         func metadata() -> Logger.Metadata {
-            made += 1
+            metadataCount += 1
             return [:]
         }
         for _ in 0..<1_000 { log.log(.kafkaError, nowMilliseconds: 0, wallMilliseconds: 0, metadata()) }
-        #expect(made == Int(KindLog.comparisonsPerWindow))
+        #expect(metadataCount == Int(KindLog.comparisonsPerWindow))
     }
 
     @Test func `The details for the status page are masked and short`() {

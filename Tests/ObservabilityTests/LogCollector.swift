@@ -9,10 +9,10 @@ final class LogCollector: Sendable {
         var metadata: Logger.Metadata
     }
 
-    private let collected = Mutex<[Line]>([])
-    var lines: [Line] { collected.withLock { $0 } }
+    private let collectedLines = Mutex<[Line]>([])
+    var lines: [Line] { collectedLines.withLock { $0 } }
 
-    func note(_ line: Line) { collected.withLock { $0.append(line) } }
+    func append(_ line: Line) { collectedLines.withLock { $0.append(line) } }
 
     var logger: Logger { Logger(label: "test") { _ in Handler(collector: self) } }
 
@@ -25,7 +25,7 @@ final class LogCollector: Sendable {
             set { metadata[key] = newValue }
         }
         func log(event: LogEvent) {
-            collector.note(
+            collector.append(
                 .init(level: event.level, message: event.message.description, metadata: event.metadata ?? [:])
             )
         }

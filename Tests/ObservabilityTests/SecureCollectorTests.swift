@@ -9,20 +9,20 @@ import Testing
 
 @Suite("A collector behind TLS", .timeLimit(.minutes(5)), .ownThread)
 struct SecureCollectorTests {
-    private static let accepted = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
+    private static let acceptedAnswer = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
 
     /// The collector's name has two addresses, and nothing listens at one of them. Each request reads the
     /// headers from the file again.
     @Test func `A collector over TLS gets the traces, with headers from a file`() async throws {
-        let scene = try Scene(hosts: ["localhost"], answers: [Self.accepted, Self.accepted])
+        let scene = try Scene(hosts: ["localhost"], answers: [Self.acceptedAnswer, Self.acceptedAnswer])
         defer { scene.close() }
         let file = scene.path("headers")
         try "# whose it is\nAuthorization: Bearer first-secret\r\nX-Tenant: causeway\n"
             .write(toFile: file, atomically: true, encoding: .utf8)
         let exporter = try scene.exporter(host: "localhost", caFile: scene.caFile, headersFile: file)
-        try await scene.running(exporter) { _ in scene.counters.exportedCount == 1 }
+        try await scene.run(exporter) { _ in scene.counters.exportedCount == 1 }
         try "Authorization: Bearer second-secret".write(toFile: file, atomically: true, encoding: .utf8)
-        try await scene.running(exporter) { _ in scene.counters.exportedCount == 2 }
+        try await scene.run(exporter) { _ in scene.counters.exportedCount == 2 }
         let requests = scene.collector.requests
         try #require(requests.count == 2)
         #expect(requests[0].hasPrefix("POST /v1/traces HTTP/1.1\r\nHost: localhost:\(scene.collector.port)\r\n"))
@@ -37,17 +37,17 @@ struct SecureCollectorTests {
     /// and counts the refusal.
     @Test(arguments: [true, false]) func `A wrong certificate is refused`(isOfAnotherAuthority: Bool) async throws {
         let host = isOfAnotherAuthority ? "localhost" : "collector.example"
-        let scene = try Scene(hosts: [host], answers: [Self.accepted])
+        let scene = try Scene(hosts: [host], answers: [Self.acceptedAnswer])
         defer { scene.close() }
-        let others = try SelfSignedCertificate.write(directory: scene.path("others"), hosts: ["localhost"])
+        let otherCertificate = try SelfSignedCertificate.write(directory: scene.path("others"), hosts: ["localhost"])
         let file = scene.path("headers")
         try "Authorization: Bearer secret".write(toFile: file, atomically: true, encoding: .utf8)
         let exporter = try scene.exporter(
             host: "localhost",
-            caFile: isOfAnotherAuthority ? others.caFile : scene.caFile,
+            caFile: isOfAnotherAuthority ? otherCertificate.caFile : scene.caFile,
             headersFile: file
         )
-        try await scene.running(exporter) { $0[.certificate] >= 1 }
+        try await scene.run(exporter) { $0[.certificate] >= 1 }
         #expect(scene.collector.requests.isEmpty)
         #expect(scene.counters.failureCounts.reduce(0, +) == scene.counters[.certificate])
         #expect(scene.counters.dropCounts[Int(TraceDrop.stopped.rawValue)] == 1)
@@ -61,10 +61,10 @@ struct SecureCollectorTests {
     }
 
     @Test func `Without an authority file, the system's authorities are used`() async throws {
-        let scene = try Scene(hosts: ["localhost"], answers: [Self.accepted])
+        let scene = try Scene(hosts: ["localhost"], answers: [Self.acceptedAnswer])
         defer { scene.close() }
         let exporter = try scene.exporter(host: "localhost", caFile: nil, headersFile: nil)
-        try await scene.running(exporter) { $0[.certificate] >= 1 }
+        try await scene.run(exporter) { $0[.certificate] >= 1 }
         #expect(scene.collector.requests.isEmpty)
     }
 
@@ -141,7 +141,7 @@ final class Scene {
 
     /// Runs an exporter with one trace until its counters meet the condition. Then drops the traces that are
     /// left.
-    func running(_ exporter: TraceExporter, until isMet: (TraceCounters) -> Bool) async throws {
+    func run(_ exporter: TraceExporter, until isMet: (TraceCounters) -> Bool) async throws {
         rings[0].push(Fixture.trace)
         let run = Task { await exporter.run() }
         // The counters announce no change, because in the worker a page of metrics reads them.

@@ -7,7 +7,7 @@ import Testing
 @testable import Observability
 
 struct StatusPageTests {
-    static func busy() -> StatusReport {
+    static func busyReport() -> StatusReport {
         var worker = HealthyWorker()
         worker.publish(at: 0)
         let before = worker.registry.totals(nowMilliseconds: 0)
@@ -36,7 +36,7 @@ struct StatusPageTests {
     }
 
     @Test func `The page says what flows and what is broken`() {
-        let html = StatusPage.html(Self.busy())
+        let html = StatusPage.html(Self.busyReport())
         #expect(html.contains("<h1 class=\"broken\">Something is broken.</h1>"))
         #expect(html.contains("In the last minute 10,000 records and 2,000 pushes a second; 99 of 100 accepted within"))
         #expect(html.contains("Redis is away for 1 of 2 lanes."))
@@ -142,7 +142,7 @@ struct StatusPageTests {
     }
 
     @Test func `The page has no scripts, and loads nothing from elsewhere`() {
-        let html = StatusPage.html(Self.busy())
+        let html = StatusPage.html(Self.busyReport())
         #expect(
             !html.contains("<script") && !html.contains("http://") && !html.contains("https://")
                 && !html.contains("url(")
@@ -151,14 +151,14 @@ struct StatusPageTests {
     }
 
     @Test func `Every row has all columns`() {
-        for table in Self.busy().tables {
+        for table in Self.busyReport().tables {
             for row in table.rows { #expect(row.count == table.columns.count, "\(table.key)") }
             #expect(Set(table.columns.map(\.key)).count == table.columns.count, "\(table.key)")
         }
     }
 
     @Test func `Programs get the same facts as JSON`() throws {
-        let data = Data(StatusDocument.json(Self.busy()).utf8)
+        let data = Data(StatusDocument.json(Self.busyReport()).utf8)
         let object = try #require(try JSONSerialization.jsonObject(with: data) as? [String: Any])
         #expect(object["severity"] as? String == "broken")
         let findings = try #require(object["findings"] as? [[String: Any]])
@@ -202,7 +202,7 @@ struct StatusPageTests {
     @Test func `The text has all facts of the page`() {
         var worker = HealthyWorker()
         worker.publish(at: 0)
-        let report = Self.busy()
+        let report = Self.busyReport()
         let text = StatusText.text(report)
         let lines = text.split(separator: "\n", omittingEmptySubsequences: false)
         #expect(lines[0].hasPrefix("BROKEN. In the last minute 10,000 records and 2,000 pushes a second; "))

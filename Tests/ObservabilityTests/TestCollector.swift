@@ -15,20 +15,20 @@ final class TestCollector: Sendable {
     private let state: Mutex<State>
     /// Reports the number of requests so far whenever one arrives.
     private let arrivals = AsyncStream.makeStream(of: Int.self)
-    private let ending: Wakeup
+    private let endWakeup: Wakeup
     private let thread: Mutex<LoopThread?> = Mutex(nil)
 
     init(tls: TLSContext? = nil, answers: [String] = []) throws {
         state = Mutex(State(answers: answers))
-        ending = try Wakeup()
+        endWakeup = try Wakeup()
         // Uses a port that no other server gets after the collector has closed.
         let address = SocketAddress.loopback(port: try Listener.unusedLoopbackPort())
         let ready = DispatchSemaphore(value: 0)
-        let started = try LoopThread.start(name: "collector") { [self] loop in
+        let loopThread = try LoopThread.start(name: "collector") { [self] loop in
             defer { ready.signal() }
             do {
                 let server = try CollectorServer(loop: loop, address: address, tls: tls, collector: self)
-                try loop.add(descriptor: ending.descriptor, interest: .readable, handler: server)
+                try loop.add(descriptor: endWakeup.descriptor, interest: .readable, handler: server)
                 state.withLock { $0.port = server.port }
                 ready.signal()
                 loop.run()
@@ -37,7 +37,7 @@ final class TestCollector: Sendable {
                 Issue.record("no collector: \(error)")
             }
         }
-        thread.withLock { $0 = started }
+        thread.withLock { $0 = loopThread }
         ready.wait()
     }
 
@@ -46,7 +46,7 @@ final class TestCollector: Sendable {
     var requests: [String] { state.withLock { $0.requests } }
 
     func close() {
-        ending.signal()
+        endWakeup.signal()
         thread.withLock { $0 }?.join()
     }
 
@@ -109,9 +109,9 @@ private final class CollectorConnection: StreamHandler {
     func streamClosed(_ stream: Stream, error: StreamError?) {}
 
     func stream(_ stream: Stream, received bytes: UnsafeRawBufferPointer) {
-        let wasWhole = text.contains("\r\n\r\n")
+        let wasComplete = text.contains("\r\n\r\n")
         text += String(decoding: bytes, as: UTF8.self)
-        guard !wasWhole, text.contains("\r\n\r\n"), let answer = collector.answer(to: text) else { return }
+        guard !wasComplete, text.contains("\r\n\r\n"), let answer = collector.answer(to: text) else { return }
         Array(answer.utf8).withUnsafeBytes { stream.write($0) }
         stream.shutdownAfterFlush()
     }

@@ -41,15 +41,15 @@ struct TraceExporterTests {
         for _ in 0..<700 { scene.rings[0].push(Fixture.trace) }
         for _ in 0..<3 { scene.rings[1].push(Fixture.trace) }
         await exporter.finish()
-        #expect(Self.dropped(scene.log) == 703)
+        #expect(Self.droppedRecords(in: scene.log) == 703)
         #expect(scene.log.lines.first?.metadata["kind"] == "traces-refused")
         #expect(scene.counters.failureCounts[Int(TracePostFailure.unconnected.rawValue)] == 1)
         // After a second signal to stop, the exporter waits for no answer.
         scene.rings[1].push(Fixture.trace)
         await exporter.giveUp()
-        #expect(Self.dropped(scene.log) == 704)
+        #expect(Self.droppedRecords(in: scene.log) == 704)
         await exporter.giveUp()
-        #expect(Self.dropped(scene.log) == 704)
+        #expect(Self.droppedRecords(in: scene.log) == 704)
         #expect(scene.counters.dropCounts[Int(TraceDrop.stopped.rawValue)] == 704 && scene.counters.droppedCount == 704)
     }
 
@@ -87,7 +87,7 @@ struct TraceExporterTests {
         // each attempt.
         let scene = try Scene(answers: Array(repeating: answer, count: TraceExporter.attemptsMax))
         defer { scene.close() }
-        try await scene.running(try scene.exporter()) { $0[reason] >= 1 }
+        try await scene.run(try scene.exporter()) { $0[reason] >= 1 }
         #expect(scene.counters.failureCounts.enumerated().filter { $1 > 0 }.map(\.offset) == [Int(reason.rawValue)])
         #expect(scene.counters.dropCounts.enumerated().filter { $1 > 0 }.map(\.offset) == [Int(drop.rawValue)])
         #expect(scene.counters.exportedCount == 0)
@@ -96,7 +96,7 @@ struct TraceExporterTests {
     @Test func `A missing headers file is reported`() async throws {
         let scene = try Scene(hosts: ["127.0.0.1"], answers: [])
         defer { scene.close() }
-        try await scene.running(try scene.exporter(caFile: scene.caFile, headersFile: scene.path("gone"))) {
+        try await scene.run(try scene.exporter(caFile: scene.caFile, headersFile: scene.path("gone"))) {
             $0[.headers] >= 1
         }
         let errors = scene.log.lines.compactMap { $0.metadata["error"].map { "\($0)" } }
@@ -155,7 +155,7 @@ struct TraceExporterTests {
         #expect(rings[1].pop() == nil, "the second began with the second ring")
     }
 
-    private static func dropped(_ collector: LogCollector) -> Int {
+    private static func droppedRecords(in collector: LogCollector) -> Int {
         collector.lines.filter { $0.metadata["kind"] == "traces-dropped" }
             .reduce(0) { $0 + (Int("\($1.metadata["records"] ?? "0")") ?? 0) }
     }
@@ -178,10 +178,10 @@ extension Fixture {
 private final class DrippingCollector: @unchecked Sendable {
     let port: UInt16
     private let descriptor: Int32
-    private let given = NSLock()
+    private let lock = NSLock()
     private var count = 0
 
-    var bytesGiven: Int { given.withLock { count } }
+    var bytesGiven: Int { lock.withLock { count } }
 
     init() throws {
         descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
@@ -207,7 +207,7 @@ private final class DrippingCollector: @unchecked Sendable {
         let head = Array("HTTP/1.1 200 OK\r\nx: ".utf8)
         _ = send(connection, head, head.count, Int32(MSG_NOSIGNAL))
         while send(connection, "H", 1, Int32(MSG_NOSIGNAL)) == 1 {
-            given.withLock { count += 1 }
+            lock.withLock { count += 1 }
             usleep(50_000)
         }
         Glibc.close(connection)
