@@ -25,16 +25,16 @@ struct EvidenceTests {
 
     @Test func `The journal names each command`() throws {
         let evidence = try Evidence(directory: directory.path("evidence"))
-        let journal = try evidence.journal()
+        let journal = try evidence.makeJournal()
         let before = Clock.wallMilliseconds
         for number in 1...2_000 {
-            try journal.note(CommandJournal.Entry(frame, event: "update", sequence: number), activity: "m-0007")
+            try journal.append(CommandJournal.Entry(frame, event: "update", sequence: number), activity: "m-0007")
         }
         var quiet = frame
         quiet.alert = nil
-        try journal.note(CommandJournal.Entry(quiet, event: "end", sequence: 2_001), activity: "m-0008")
+        try journal.append(CommandJournal.Entry(quiet, event: "end", sequence: 2_001), activity: "m-0008")
         try journal.flush()
-        let lines = try objects(evidence.commands)
+        let lines = try objects(evidence.commandsFile)
         #expect(lines.count == 2_001)
         #expect(lines[41]["command"] as? String == "42/m-0007" && lines[41]["activity"] as? String == "m-0007")
         #expect(lines[41]["event"] as? String == "update" && lines[41]["alert"] as? String == "\"SIX\"! É")
@@ -50,14 +50,14 @@ struct EvidenceTests {
         var policy = Policy(name: "default")
         policy.frequentBudget = Policy.Bucket(pushes: 7, refillPerHour: 600, reservedForAlerts: 2)
         try evidence.write(policy)
-        let object = try #require(try objects(evidence.policy).first)
+        let object = try #require(try objects(evidence.policyFile).first)
         #expect(object["spacingMilliseconds"] as? Int == 1_000)
         #expect(object["budget"] as? [String: Int] == ["pushes": 7, "refillPerHour": 600, "reservedForAlerts": 2])
     }
 
     @Test func `Files of an earlier run are deleted`() throws {
         let evidence = try Evidence(directory: directory.path("evidence"))
-        for file in [evidence.commands, evidence.pushes] { try TextFile.write("old\n", to: file) }
+        for file in [evidence.commandsFile, evidence.pushesFile] { try TextFile.write("old\n", to: file) }
         _ = try Evidence(directory: directory.path("evidence"))
         #expect(try FileManager.default.contentsOfDirectory(atPath: directory.path("evidence")).isEmpty)
         #expect(throws: LabError.self) { try Evidence(directory: "/nowhere/at/all") }
@@ -66,11 +66,11 @@ struct EvidenceTests {
     @Test func `The lines of a growing file are counted`() throws {
         let path = directory.path("lines")
         try TextFile.write("a\nb\nc", to: path)
-        var lines = LineCount(path: path)
-        #expect(try lines.count() == 2)
+        var lines = LineCounter(path: path)
+        #expect(try lines.countLines() == 2)
         let file = try #require(FileHandle(forWritingAtPath: path))
         try file.seekToEnd()
         try file.write(contentsOf: Data("\nd\n".utf8))
-        #expect(try lines.count() == 4)
+        #expect(try lines.countLines() == 4)
     }
 }

@@ -187,9 +187,9 @@ struct LivePageTests {
         var histogram = Histogram()
         for value in [5, 5, 900] { histogram.add(milliseconds: Int64(value)) }
         let earlier = histogram
-        #expect(histogram.since(earlier).percentile(50) == nil)
+        #expect(histogram.subtracting(earlier).percentile(50) == nil)
         for value in [40, 50, 60] { histogram.add(milliseconds: Int64(value)) }
-        let recent = histogram.since(earlier)
+        let recent = histogram.subtracting(earlier)
         #expect(recent.count == 3 && recent.percentile(50) == 50 && recent.percentile(99) == 60)
     }
 

@@ -32,7 +32,7 @@ struct TallyTests {
         tally.add(result(.superseded, offset: 9), countsFreshness: true)
         tally.add(result(.accepted, partition: 3, priority: 10, attempts: 3), countsFreshness: true)
         #expect(tally.commands == 3)
-        #expect(tally.repeated == 1)
+        #expect(tally.repeatedResults == 1)
         #expect(tally[.accepted] == 2 && tally[.superseded] == 1 && tally[.duplicate] == 0)
         #expect(tally.pushes == 2 && tally.pushesAtPriority10 == 1 && tally.retries == 2)
         #expect(tally.freshness.percentile(50) == 250)
@@ -47,9 +47,9 @@ struct TallyTests {
         tally.add(summary, countsFreshness: true)
         var released = result(.accepted)
         released.isFromCommands = false
-        released.superseded = 3
+        released.supersededCommands = 3
         tally.add(released, countsFreshness: true)
-        #expect(tally.commands == 16 && tally.repeated == 1)
+        #expect(tally.commands == 16 && tally.repeatedResults == 1)
         #expect(tally[.held] == 1 && tally[.superseded] == 15)
     }
 
@@ -66,8 +66,8 @@ struct TallyTests {
         for record in [range, whole, whole, waited] {
             tally.add(Array(record.utf8).withUnsafeBytes { ResultSummary(scanning: $0) }, countsFreshness: true)
         }
-        #expect(tally.commands == 2 && tally.repeated == 1 && tally.unreadable == 0)
-        #expect(tally.rounds(.delivered) == 1 && tally.rounds(.superseded) == 1 && tally.pushes == 49)
+        #expect(tally.commands == 2 && tally.repeatedResults == 1 && tally.unreadableRecords == 0)
+        #expect(tally.roundCount(of: .delivered) == 1 && tally.roundCount(of: .superseded) == 1 && tally.pushes == 49)
         #expect(tally.freshness.percentile(50) == 400)
         #expect(DemoFigures.OutcomeCount.all(of: tally).map(\.outcome) == ["delivered", "superseded"])
     }
@@ -82,8 +82,8 @@ struct TallyTests {
         for record in [broadcast, whole] {
             tally.add(Array(record.utf8).withUnsafeBytes { ResultSummary(scanning: $0) }, countsFreshness: true)
         }
-        #expect(tally.commands == 1 && tally.repeated == 0 && tally.unreadable == 0)
-        #expect(tally.rounds(.delivered) == 1 && tally.pushes == 49)
+        #expect(tally.commands == 1 && tally.repeatedResults == 0 && tally.unreadableRecords == 0)
+        #expect(tally.roundCount(of: .delivered) == 1 && tally.pushes == 49)
     }
 
     /// The worker itself writes the commands that start activities on devices.
@@ -99,7 +99,7 @@ struct TallyTests {
         var released = result(.accepted)
         released.isFromCommands = false
         tally.add(released, countsFreshness: true)
-        #expect(tally.commands == 1 && tally.repeated == 0 && tally.released == 1)
+        #expect(tally.commands == 1 && tally.repeatedResults == 0 && tally.releasedCommands == 1)
         #expect(tally[.held] == 1 && tally[.accepted] == 0 && tally.pushes == 1)
         #expect(tally.freshness.count == 0)
     }
@@ -109,7 +109,7 @@ struct TallyTests {
         tally.add(ResultSummary(), countsFreshness: true)
         tally.add(result(.accepted, offset: .max), countsFreshness: true)
         tally.add(result(.accepted, partition: .max), countsFreshness: true)
-        #expect(tally.commands == 0 && tally.unreadable == 3)
+        #expect(tally.commands == 0 && tally.unreadableRecords == 3)
     }
 
     @Test func `Demotions and the end of the work are noted`() {
@@ -119,7 +119,7 @@ struct TallyTests {
         tally.add(result(.superseded), countsFreshness: true)
         tally.add(second, countsFreshness: true)
         #expect(tally.demotions == 1)
-        #expect(tally.lastAnsweredMilliseconds == 1_250)
+        #expect(tally.lastAnswerMilliseconds == 1_250)
     }
 
     @Test func `Starts do not count towards freshness`() {

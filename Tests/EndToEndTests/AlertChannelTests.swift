@@ -14,7 +14,7 @@ struct AlertChannelTests {
             let run = try ExampleRun(["ride"]) { text, deployment in
                 let control = ControlClient(port: deployment.simulator.controlPort)
                 let channel = Array(#"{"app":"com.example.ride"}"#.utf8)
-                for _ in 0...8_000 { _ = try control.body("POST", "/channels", body: channel) }
+                for _ in 0...8_000 { _ = try control.requestBody("POST", "/channels", body: channel) }
                 return try ExampleRun.withChannels("ride-*", of: "com.example.ride")(text, deployment)
             }
             defer { run.close() }

@@ -113,7 +113,7 @@ final class CommitBeyondLogEnd: ConsumerHandler {
                 ("bootstrap.servers", run.deployment.bootstrapServers), ("group.id", "causeway"),
                 ("partition.assignment.strategy", "range"), ("session.timeout.ms", "6000"),
             ],
-            topics: [CommandProducer.commandsTopic],
+            topics: [CommandProducer.commandsTopicName],
             handler: member
         )
         defer { _ = consumer.close(deadlineMilliseconds: 5_000) }

@@ -42,11 +42,12 @@ extension AlertHistory {
 extension ExampleRun {
     /// Sets the simulator's faults.
     func fault(_ json: String) throws {
-        _ = try ControlClient(port: deployment.simulator.controlPort).body("PUT", "/faults", body: Array(json.utf8))
+        _ = try ControlClient(port: deployment.simulator.controlPort)
+            .requestBody("PUT", "/faults", body: Array(json.utf8))
     }
 
     func endFaults() throws {
-        _ = try ControlClient(port: deployment.simulator.controlPort).body("DELETE", "/faults")
+        _ = try ControlClient(port: deployment.simulator.controlPort).requestBody("DELETE", "/faults")
     }
 
     /// Stops a process of the deployment and does not start it again.

@@ -71,9 +71,9 @@ final class ExampleRun {
     }
 
     private static func use(_ broker: EmbeddedBroker, on deployment: Deployment) throws {
-        try broker.createTopic(CommandProducer.commandsTopic, partitions: Deployment.commandPartitions)
+        try broker.createTopic(CommandProducer.commandsTopicName, partitions: Deployment.commandPartitions)
         for topic in [
-            CommandProducer.registrationsTopic, ResultsReader.resultsTopic, "causeway.invalidations",
+            CommandProducer.registrationsTopicName, ResultsReader.resultsTopic, "causeway.invalidations",
             "causeway.dead-letters", "causeway.deferred", "causeway.fanout",
         ] {
             try broker.createTopic(topic, partitions: Deployment.partitions)
@@ -120,17 +120,17 @@ final class ExampleRun {
     @discardableResult
     func post(_ target: String, _ body: JSONObject) throws -> JSONObject {
         let json = try JSONSerialization.data(withJSONObject: body)
-        return try Self.object(phones.client.body("POST", target, body: Array(json)))
+        return try Self.object(phones.client.requestBody("POST", target, body: Array(json)))
     }
 
     /// Replaces the faults of the simulated APNs.
     func setFaults(_ faults: JSONObject) throws {
         let json = try JSONSerialization.data(withJSONObject: faults)
-        _ = try phones.client.body("PUT", "/faults", body: Array(json))
+        _ = try phones.client.requestBody("PUT", "/faults", body: Array(json))
     }
 
     func activity(_ identifier: String, app: String) throws -> JSONObject {
-        try Self.object(phones.client.body("GET", "/activity?app=\(app)&activity=\(identifier)"))
+        try Self.object(phones.client.requestBody("GET", "/activity?app=\(app)&activity=\(identifier)"))
     }
 
     func registrations() throws -> [JSONObject] {
@@ -149,7 +149,7 @@ final class ExampleRun {
     /// Relays the apps' registrations to the worker, until this many have been relayed in total.
     func relay(until count: Int) throws {
         let limitMilliseconds = Int64(eventLimit / .milliseconds(1))
-        try relay.carry(until: count, to: commandProducer, withinMilliseconds: limitMilliseconds) {
+        try relay.copyRegistrations(upTo: count, to: commandProducer, withinMilliseconds: limitMilliseconds) {
             () throws(LabError) in
             try deployment.check()
             commandProducer.takeReports()
@@ -170,7 +170,7 @@ final class ExampleRun {
                         Data(header.value.utf8).withUnsafeBytes { list.append(header.name, $0) }
                     }
                     return commandProducer.producer.produce(
-                        topic: commandProducer.commands,
+                        topic: commandProducer.commandsTopic,
                         key: key,
                         value: value,
                         headers: list,

@@ -113,11 +113,11 @@ struct LifetimeTests {
             defer { run.close() }
             let (order, _) = try run.startOrder()
             let fault = Array(#"{"reasonShares": {"ServiceUnavailable": 1}}"#.utf8)
-            _ = try run.phones.client.body("PUT", "/faults", body: fault)
+            _ = try run.phones.client.requestBody("PUT", "/faults", body: fault)
             try run.awaitMetrics("a command that is deferred for 40 seconds", within: .seconds(120)) {
                 $0.sum("causeway_deferred_total") ?? 0 >= 10
             }
-            _ = try run.phones.client.body("DELETE", "/faults")
+            _ = try run.phones.client.requestBody("DELETE", "/faults")
             try run.await("the end") {
                 try run.takeResults(milliseconds: 2)
                 return run.results.ends[order] != nil

@@ -23,9 +23,9 @@ struct MetricsTests {
             defer { commandProducer.close() }
             let reader = try ResultsReader(bootstrapServers: run.deployment.bootstrapServers)
             defer { reader.close() }
-            try phones.make(for: feed)
+            try phones.createPhones(for: feed)
             try run.relay(until: 30)
-            try feed.start(to: commandProducer.commands, of: commandProducer.producer)
+            try feed.start(to: commandProducer.commandsTopic, of: commandProducer.producer)
             try run.relay(until: 40)
             let early = try run.awaitMetrics("pushes") { ($0.sum("causeway_pushes_total") ?? 0) > 0 }
 
@@ -37,7 +37,7 @@ struct MetricsTests {
                 _ = try feed.advance(
                     to: Clock.milliseconds - began,
                     limit: 1_000,
-                    topic: commandProducer.commands,
+                    topic: commandProducer.commandsTopic,
                     producer: commandProducer.producer
                 )
                 commandProducer.takeReports()
@@ -51,7 +51,7 @@ struct MetricsTests {
                 "as many outcomes as results, and no lag",
                 meanwhile: { while try reader.drain(limit: 1_000) {} }
             ) {
-                $0.sum("causeway_outcomes_total") == Double(reader.results)
+                $0.sum("causeway_outcomes_total") == Double(reader.resultRecords)
                     && $0.sum("causeway_consumer_lag_records") == 0 && $0.sum("causeway_records_in_progress") == 0
             }
             try compare(scrape, with: reader, commands: feed.commands)
@@ -94,7 +94,7 @@ struct MetricsTests {
         let tally = reader.tally
         let app = ["app": "cricket"]
         #expect(scrape.sum("causeway_outcomes_total", ["outcome": "superseded"]) == Double(tally[.superseded]))
-        #expect(scrape.sum("causeway_outcomes_total", app) == Double(reader.results))
+        #expect(scrape.sum("causeway_outcomes_total", app) == Double(reader.resultRecords))
         #expect(scrape.sum("causeway_outcomes_total", ["outcome": "accepted"]) == Double(tally.pushes))
         #expect(scrape.sum("causeway_records_received_total", ["topic": "commands"]) == Double(commands))
         #expect(scrape.sum("causeway_records_received_total", ["topic": "registrations"]) == 40)
@@ -110,7 +110,7 @@ struct MetricsTests {
 
     private func service(of run: ExampleRun) throws -> JSONObject {
         let client = ControlClient(port: run.deployment.simulator.controlPort)
-        let answer = try JSONSerialization.jsonObject(with: Data(try client.body("GET", "/stats")))
+        let answer = try JSONSerialization.jsonObject(with: Data(try client.requestBody("GET", "/stats")))
         return try #require(answer as? JSONObject)
     }
 

@@ -106,7 +106,7 @@ extension ExampleRun {
     /// loss is noticed.
     func awaitMarks() throws {
         try self.await("the marks of all partitions") {
-            try deployment.redisMarks() >= Deployment.commandPartitions + Deployment.partitions
+            try deployment.redisMarkCount() >= Deployment.commandPartitions + Deployment.partitions
         }
     }
 }

@@ -21,6 +21,6 @@ struct Relay {
             output: .pipe
         )
         deployment.parts.append(child)
-        _ = try child.firstLine(milliseconds: Deployment.startMilliseconds)
+        _ = try child.firstLine(milliseconds: Deployment.startMillisecondsMax)
     }
 }

@@ -39,7 +39,7 @@ struct ShutdownTests {
                 $0.sum("causeway_outcomes_total") ?? 0 > 0
             }
             let left = counted.sum("causeway_outcomes_total") ?? 0
-            #expect(match.reader.tally.repeated == 0)
+            #expect(match.reader.tally.repeatedResults == 0)
             #expect(left < Double(match.feed.commands), "the second began behind what the first had committed")
             try match.expectFinalStates()
             try match.expectEachPushToHaveOneResult()
@@ -143,10 +143,10 @@ private final class Match {
         phones = SimulatedPhones(client: ControlClient(port: run.deployment.simulator.controlPort))
         commandProducer = try CommandProducer(bootstrapServers: run.deployment.bootstrapServers)
         reader = try ResultsReader(bootstrapServers: run.deployment.bootstrapServers)
-        try phones.make(for: feed)
+        try phones.createPhones(for: feed)
         // The app starts half of the activities; pushes start the other half.
         try run.relay(until: followers + followers / 2)
-        try feed.start(to: commandProducer.commands, of: commandProducer.producer)
+        try feed.start(to: commandProducer.commandsTopic, of: commandProducer.producer)
         try run.relay(until: 2 * followers)
     }
 
@@ -157,7 +157,7 @@ private final class Match {
             _ = try feed.advance(
                 to: .max,
                 limit: limit,
-                topic: commandProducer.commands,
+                topic: commandProducer.commandsTopic,
                 producer: commandProducer.producer
             )
             commandProducer.takeReports()
@@ -191,7 +191,7 @@ private final class Match {
     }
 
     func expectEachPushToHaveOneResult() throws {
-        let pushes = try phones.accepted().pushes
+        let pushes = try phones.acceptedCounts().pushes
         try read { reader.tally.pushes >= pushes }
         #expect(reader.tally.pushes == pushes)
     }
@@ -201,7 +201,7 @@ private final class Match {
     func expectFinalStates() throws {
         try eventually("the final state on \(feed.phones) phones", within: Self.limit) {
             try run.deployment.check()
-            return try phones.compare(with: feed).matching == feed.phones
+            return try phones.compare(with: feed).matchingPhones == feed.phones
         }
     }
 }

@@ -261,7 +261,7 @@ private final class Collector {
             output: .pipe
         )
         deployment.parts.append(child)
-        port = try #require(Int(try child.firstLine(milliseconds: Deployment.startMilliseconds)))
+        port = try #require(Int(try child.firstLine(milliseconds: Deployment.startMillisecondsMax)))
     }
 
     func spans() throws -> [JSONObject] {

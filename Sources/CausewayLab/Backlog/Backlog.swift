@@ -119,11 +119,11 @@ final class Backlog {
 
     /// Registers phones with one activity each. A worker takes their tokens. Then the run stops this worker.
     private func register(_ phones: SimulatedPhones, _ commandProducer: CommandProducer) throws(LabError) {
-        try phones.make(for: feed)
+        try phones.createPhones(for: feed)
         var relay = RegistrationRelay(phones: phones)
         // Each phone registers two tokens: a push-to-start token and an update token.
-        try relay.carry(
-            until: 2 * feed.phones,
+        try relay.copyRegistrations(
+            upTo: 2 * feed.phones,
             to: commandProducer,
             withinMilliseconds: Self.registrationsMilliseconds,
             beforePage: checkParts
@@ -131,7 +131,7 @@ final class Backlog {
         try deployment.startWorker()
         try wait(Self.registrationsMilliseconds, "tokens to be registered") { () throws(LabError) in
             commandProducer.takeReports()
-            return try deployment.redisKeys() >= 2 * feed.phones
+            return try deployment.redisKeyCount() >= 2 * feed.phones
         }
         try deployment.stopWorker(graceMilliseconds: Demo.drainMilliseconds)
     }
@@ -153,15 +153,20 @@ final class Backlog {
             try checkParts()
             usleep(1_000)
         }
-        guard commandProducer.failed == 0 else {
-            throw LabError("\(commandProducer.failed) commands did not reach the broker")
+        guard commandProducer.undeliveredRecords == 0 else {
+            throw LabError("\(commandProducer.undeliveredRecords) commands did not reach the broker")
         }
     }
 
     private func produce(_ template: CommandTemplate, to commandProducer: CommandProducer) throws(LabError) {
         while true {
             let outcome = template.withRecord { key, value in
-                commandProducer.producer.produce(topic: commandProducer.commands, key: key, value: value, opaque: 0)
+                commandProducer.producer.produce(
+                    topic: commandProducer.commandsTopic,
+                    key: key,
+                    value: value,
+                    opaque: 0
+                )
             }
             switch outcome {
             case .queued: return
@@ -181,7 +186,7 @@ final class Backlog {
         } catch {
             throw LabError("causeway.yaml: \(error)")
         }
-        let reading = try TopicReading(properties: properties, topic: CommandProducer.commandsTopic)
+        let reading = try TopicReading(properties: properties, topic: CommandProducer.commandsTopicName)
         defer { reading.close() }
         let before = ProcessUsage(identifier: getpid()) ?? .none
         let brokerBefore = deployment.brokerCPUMilliseconds
@@ -199,8 +204,8 @@ final class Backlog {
     /// would take CPU time from the measured worker.
     private func awaitFinalScores(_ phones: SimulatedPhones) throws(LabError) {
         try wait(Self.waitMillisecondsMax, "phones to show the final score") { () throws(LabError) in
-            guard try phones.accepted().pushes >= feed.phones else { return false }
-            return try phones.compare(with: feed).matching == feed.phones
+            guard try phones.acceptedCounts().pushes >= feed.phones else { return false }
+            return try phones.compare(with: feed).matchingPhones == feed.phones
         }
     }
 
@@ -225,15 +230,15 @@ final class Backlog {
             commands: commands,
             activities: feed.phones,
             outcomes: DemoFigures.OutcomeCount.all(of: tally),
-            pushes: try phones.accepted().pushes,
-            phonesWithFinalScore: try phones.compare(with: feed).matching,
+            pushes: try phones.acceptedCounts().pushes,
+            phonesWithFinalScore: try phones.compare(with: feed).matchingPhones,
             readingMilliseconds: reading.milliseconds,
             readingsMilliseconds: readings.map(\.milliseconds),
             readingCPUMilliseconds: reading.cpuMilliseconds,
             readingBrokerCPUMilliseconds: reading.brokerCPUMilliseconds,
-            pushingMilliseconds: tally.lastAnsweredMilliseconds - began,
-            resultsMilliseconds: reader.newestMilliseconds - began,
-            resultRecords: reader.results,
+            pushingMilliseconds: tally.lastAnswerMilliseconds - began,
+            resultsMilliseconds: reader.newestResultMilliseconds - began,
+            resultRecords: reader.resultRecords,
             worker: worker,
             brokerCPUMilliseconds: brokerCPUMilliseconds
         )

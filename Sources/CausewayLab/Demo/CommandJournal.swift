@@ -47,7 +47,7 @@ final class CommandJournal {
 
     /// Writes the line of a command that was just given to the producer. The names of activities contain no
     /// character that JSON escapes.
-    func note(_ entry: Entry, activity: String) throws(LabError) {
+    func append(_ entry: Entry, activity: String) throws(LabError) {
         buffer.append(
             contentsOf: #"{"command":"\#(entry.identifierPrefix)\#(activity)","activity":"\#(activity)","time":"#.utf8
         )

@@ -2,15 +2,15 @@ import Kafka
 
 /// The demo's producer. In production, the server of an app writes these records.
 final class CommandProducer {
-    static let commandsTopic = "causeway.commands"
-    static let registrationsTopic = "causeway.registrations"
-    static let deferredTopic = "causeway.deferred"
+    static let commandsTopicName = "causeway.commands"
+    static let registrationsTopicName = "causeway.registrations"
+    static let deferredTopicName = "causeway.deferred"
 
     let producer: Producer
-    let commands: ProducerTopic
-    private let registrations: ProducerTopic
+    let commandsTopic: ProducerTopic
+    private let registrationsTopic: ProducerTopic
     /// Records that the broker refused.
-    private(set) var failed = 0
+    private(set) var undeliveredRecords = 0
 
     init(bootstrapServers: String) throws(LabError) {
         do throws(KafkaError) {
@@ -22,8 +22,8 @@ final class CommandProducer {
             throw LabError("the demo cannot write to Kafka: \(error)")
         }
         do throws(KafkaError) {
-            commands = try producer.makeTopic(Self.commandsTopic)
-            registrations = try producer.makeTopic(Self.registrationsTopic)
+            commandsTopic = try producer.makeTopic(Self.commandsTopicName)
+            registrationsTopic = try producer.makeTopic(Self.registrationsTopicName)
         } catch {
             _ = producer.close(deadlineMilliseconds: 0)
             throw LabError("the demo cannot write to Kafka: \(error)")
@@ -35,7 +35,7 @@ final class CommandProducer {
         var key = key
         let outcome = value.withUnsafeBytes { value in
             key.withUTF8 { key in
-                producer.produce(topic: registrations, key: UnsafeRawBufferPointer(key), value: value, opaque: 0)
+                producer.produce(topic: registrationsTopic, key: UnsafeRawBufferPointer(key), value: value, opaque: 0)
             }
         }
         switch outcome {
@@ -45,18 +45,18 @@ final class CommandProducer {
         }
     }
 
-    func command(key: String, value: [UInt8]) -> ProduceOutcome {
+    func produceCommand(key: String, value: [UInt8]) -> ProduceOutcome {
         var key = key
         return value.withUnsafeBytes { value in
             key.withUTF8 { key in
-                producer.produce(topic: commands, key: UnsafeRawBufferPointer(key), value: value, opaque: 0)
+                producer.produce(topic: commandsTopic, key: UnsafeRawBufferPointer(key), value: value, opaque: 0)
             }
         }
     }
 
     func takeReports() {
         producer.pollReports { _, error, _ in
-            if error != 0 { failed += 1 }
+            if error != 0 { undeliveredRecords += 1 }
         }
     }
 

@@ -7,7 +7,7 @@ extension Demo {
     /// deletions.
     static let channelKeepSeconds = 5
     /// How long to wait for the deletions. The worker checks only once a minute which channels are due.
-    static let deletionMilliseconds: Int64 = 150_000
+    static let deletionMillisecondsMax: Int64 = 150_000
 
     var declaredChannels: WorkerConfigurationText.Channels? {
         guard feed.hasChannels else { return nil }
@@ -17,7 +17,7 @@ extension Demo {
     /// Waits until all phones that belong on a channel have subscribed, because a phone misses the broadcasts
     /// before its subscription. A phone that subscribes sends nothing to the server. So the run asks the
     /// simulator.
-    func awaitChannels(_ phones: SimulatedPhones, _ reader: ResultsReader, _ commandProducer: CommandProducer)
+    func awaitSubscriptions(_ phones: SimulatedPhones, _ reader: ResultsReader, _ commandProducer: CommandProducer)
         throws(LabError)
     {
         try wait(until: "every phone has its activity", reader, commandProducer) { () throws(LabError) in
@@ -30,19 +30,19 @@ extension Demo {
     }
 
     /// Waits until APNs has deleted the channels of all matches, which have ended.
-    func channels(_ phones: SimulatedPhones) throws(LabError) -> DemoFigures.Channels {
-        display.note("The matches are over. Within a minute the worker deletes their channels.")
-        let deadline = Clock.milliseconds + Self.deletionMilliseconds
-        while try phones.channels().left > 0, Clock.milliseconds < deadline {
+    func awaitChannelDeletions(_ phones: SimulatedPhones) throws(LabError) -> DemoFigures.Channels {
+        display.printLine("The matches are over. Within a minute the worker deletes their channels.")
+        let deadline = Clock.milliseconds + Self.deletionMillisecondsMax
+        while try phones.channelCounts().left > 0, Clock.milliseconds < deadline {
             try checkParts()
-            Self.pause(milliseconds: Self.checkMilliseconds)
+            Self.pause(milliseconds: Self.checkIntervalMilliseconds)
         }
-        let (channels, summary) = (try phones.channels(), try phones.summary())
+        let (channels, summary) = (try phones.channelCounts(), try phones.summary())
         return DemoFigures.Channels(
             phones: feed.phonesOnChannels,
             phonesReached: summary.activitiesReachedByBroadcasts,
             strayTokens: summary.registrations - (2 * feed.phones - feed.phonesOnChannels),
-            broadcasts: try phones.accepted().broadcasts,
+            broadcasts: try phones.acceptedCounts().broadcasts,
             broadcastsReceived: summary.broadcastsReceived,
             created: channels.created,
             left: channels.left

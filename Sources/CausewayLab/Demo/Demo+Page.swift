@@ -4,7 +4,7 @@ import LiveActivity
 
 /// Reports a demo to the live page, and carries out its visitors' actions.
 extension Demo {
-    static let reportMilliseconds: Int64 = 250
+    static let reportIntervalMilliseconds: Int64 = 250
 
     func run() throws(LabError) -> DemoFigures {
         do throws(LabError) {
@@ -21,44 +21,44 @@ extension Demo {
     func report(_ phase: LivePageFigures.Phase, _ reader: ResultsReader, elapsedMilliseconds: Int64? = nil) {
         guard let pageState else { return }
         let now = Clock.milliseconds
-        guard now >= reported.nextMilliseconds || phase != reported.figures.phase else { return }
-        reported.nextMilliseconds = now + Self.reportMilliseconds
-        reported.measureFreshness(reader.tally, nowMilliseconds: now)
-        reported.late.note(commands: feed.commands, nowMilliseconds: now)
-        var figures = reported.figures
+        guard now >= pageReport.nextReportMilliseconds || phase != pageReport.figures.phase else { return }
+        pageReport.nextReportMilliseconds = now + Self.reportIntervalMilliseconds
+        pageReport.measureFreshness(reader.tally, nowMilliseconds: now)
+        pageReport.lateCommands.note(commands: feed.commands, nowMilliseconds: now)
+        var figures = pageReport.figures
         figures.phase = phase
         figures.elapsedMilliseconds = elapsedMilliseconds ?? figures.elapsedMilliseconds
         figures.durationMilliseconds = Int64(options.seconds) * 1_000
         figures.commands = feed.commands
         figures.commandsInAll = feed.commandsInAll
         figures.results = reader.tally.commands
-        figures.late = reported.late.count(results: reader.tally.commands, nowMilliseconds: now)
+        figures.late = pageReport.lateCommands.count(results: reader.tally.commands, nowMilliseconds: now)
         figures.lateAfterSeconds = Int(LateCommands.afterMilliseconds / 1_000)
         figures.budgetPushes = options.policy.frequentBudget.pushes
         figures.budgetRefillPerHour = options.policy.frequentBudget.refillPerHour
         figures.matchesOver = feed.matchesOver
         figures.matches = feed.matches.count
         figures.news = feed.news
-        reported.figures = figures
+        pageReport.figures = figures
         pageState.show(figures)
     }
 
-    func report(_ verdict: DemoFigures) {
-        reported.figures.phase = .over
-        reported.figures.verdict = LivePageFigures.Verdict(
-            isGood: verdict.isGood,
-            text: verdict.verdict,
-            lost: verdict.phones - verdict.phonesWithFinalScore
+    func report(_ demoFigures: DemoFigures) {
+        pageReport.figures.phase = .over
+        pageReport.figures.verdict = LivePageFigures.Verdict(
+            isGood: demoFigures.isGood,
+            text: demoFigures.verdict,
+            lost: demoFigures.phones - demoFigures.phonesWithFinalScore
         )
         pageState?.allow([])
-        pageState?.show(reported.figures)
+        pageState?.show(pageReport.figures)
     }
 
     func report(_ failure: LabError) {
-        reported.figures.phase = .failed
-        reported.figures.failure = failure.reason
+        pageReport.figures.phase = .failed
+        pageReport.figures.failure = failure.reason
         pageState?.allow([])
-        pageState?.show(reported.figures)
+        pageState?.show(pageReport.figures)
     }
 
     /// Lets visitors of the live page disturb the parts while the season is played.
@@ -111,8 +111,8 @@ extension Demo {
 /// The state that a demo keeps between two reports to its page.
 struct DemoReport {
     var figures = LivePageFigures()
-    var late = LateCommands()
-    var nextMilliseconds: Int64 = 0
+    var lateCommands = LateCommands()
+    var nextReportMilliseconds: Int64 = 0
     private var freshness = RecentFreshness()
 
     /// Measures how long the pushes of about the last second took.

@@ -34,7 +34,7 @@ final class Demo {
     static let pauseMilliseconds: Int64 = 5
     static let commandsPerTurn = 4_000
     static let resultsPerPoll = 8_000
-    static let checkMilliseconds: Int64 = 250
+    static let checkIntervalMilliseconds: Int64 = 250
     /// The run fails if nothing happens for this time although a step is not complete.
     static let stallMilliseconds: Int64 = 120_000
     static let drainMilliseconds: Int64 = 90_000
@@ -47,7 +47,7 @@ final class Demo {
     let pageState: LivePageState?
     var feed: SeasonFeed
     var display = ProgressDisplay()
-    var reported = DemoReport()
+    var pageReport = DemoReport()
     private var nextCheckMilliseconds: Int64 = 0
     private var usageOfKilledWorkers = ProcessUsage.none
     private var disturbances: [Disturbance]
@@ -70,7 +70,7 @@ final class Demo {
             durationMilliseconds: Int64(options.seconds) * 1_000,
             addressees: options.addressees,
             hasChannels: options.hasChannels,
-            journal: try options.evidence?.journal()
+            journal: try options.evidence?.makeJournal()
         )
     }
 
@@ -90,9 +90,9 @@ final class Demo {
         try endPageActions()
         report(.settling, reader, elapsedMilliseconds: ended - began)
         display.clear()
-        display.note("Every command has its result. What do the phones show?")
+        display.printLine("Every command has its result. What do the phones show?")
         var figures = try measure(reader, phones, replayMilliseconds: ended - began)
-        if options.hasChannels { figures.channels = try channels(phones) }
+        if options.hasChannels { figures.channels = try awaitChannelDeletions(phones) }
         try deployment.stopWorker(graceMilliseconds: Self.drainMilliseconds)
         try complete(options.evidence, reader)
         return figures
@@ -102,13 +102,13 @@ final class Demo {
     private func complete(_ evidence: Evidence?, _ reader: ResultsReader) throws(LabError) {
         guard let evidence else { return }
         try feed.flushJournal()
-        var lines = LineCount(path: evidence.results)
+        var lines = LineCounter(path: evidence.resultsFile)
         let deadline = Clock.milliseconds + Self.settleMilliseconds
         while true {
             let hasMore = try reader.drain(limit: Self.resultsPerPoll)
-            if !hasMore, try lines.count() >= reader.results { return }
+            if !hasMore, try lines.countLines() >= reader.resultRecords { return }
             guard Clock.milliseconds < deadline else {
-                throw LabError("the last of \(reader.results) results did not reach \(evidence.results)")
+                throw LabError("the last of \(reader.resultRecords) results did not reach \(evidence.resultsFile)")
             }
             try checkParts()
             Self.pause(milliseconds: Self.pauseMilliseconds)
@@ -118,14 +118,16 @@ final class Demo {
     // MARK: - Before the season
 
     private func setUp() throws(LabError) -> SimulatedPhones {
-        display.note("Starting a Kafka broker, a redis-server, APNs and its phones, and one worker, all on loopback.")
+        display.printLine(
+            "Starting a Kafka broker, a redis-server, APNs and its phones, and one worker, all on loopback."
+        )
         try deployment.startBroker()
         try deployment.startRedis()
-        try deployment.startSimulator(shapes: [options.shapesFile], pushLog: options.evidence?.pushes)
+        try deployment.startSimulator(shapes: [options.shapesFile], pushLog: options.evidence?.pushesFile)
         pageState?.show(declaredParts)
         if let evidence = options.evidence {
             try evidence.write(options.policy)
-            try deployment.startResults(into: evidence.results)
+            try deployment.startResultsWriter(to: evidence.resultsFile)
         }
         let feed = feed
         let phones = SimulatedPhones(client: ControlClient(port: deployment.simulator.controlPort)) {
@@ -140,7 +142,7 @@ final class Demo {
         )
         try TextFile.write(configuration, to: deployment.path("causeway.yaml"))
         try deployment.startWorker()
-        display.note(
+        display.printLine(
             "Watch the worker at http://127.0.0.1:\(deployment.httpPort)/statusz, and its metrics at /metrics. The phones' counts are at "
                 + "http://127.0.0.1:\(deployment.simulator.controlPort)/summary."
         )
@@ -154,7 +156,7 @@ final class Demo {
         _ reader: ResultsReader,
         _ commandProducer: CommandProducer
     ) throws(LabError) {
-        try phones.make(for: feed)
+        try phones.createPhones(for: feed)
         var registrations = RegistrationRelay(phones: phones)
         let appStarted = feed.matches.count * feed.appStarted
         // Wait for a push-to-start token of every phone, and for an update token of every activity that an
@@ -166,12 +168,12 @@ final class Demo {
                 deployment.workerMetrics.hasSettled(registrations: registrations.count)
             }
         }
-        try feed.start(to: commandProducer.commands, of: commandProducer.producer)
+        try feed.start(to: commandProducer.commandsTopic, of: commandProducer.producer)
         try relayAll(2 * feed.phones - feed.phonesOnChannels, &registrations, reader, commandProducer)
         try wait(until: "the results of the starts are there", reader, commandProducer) {
             reader.tally.commands >= feed.commands
         }
-        if feed.hasChannels { try awaitChannels(phones, reader, commandProducer) }
+        if feed.hasChannels { try awaitSubscriptions(phones, reader, commandProducer) }
     }
 
     private func relayAll(
@@ -180,8 +182,8 @@ final class Demo {
         _ reader: ResultsReader,
         _ commandProducer: CommandProducer
     ) throws(LabError) {
-        try relay.carry(
-            until: count,
+        try relay.copyRegistrations(
+            upTo: count,
             to: commandProducer,
             withinMilliseconds: Self.stallMilliseconds,
             beforePage: { () throws(LabError) in
@@ -190,7 +192,7 @@ final class Demo {
                 _ = try reader.drain(limit: Self.resultsPerPoll)
                 commandProducer.takeReports()
             },
-            stalled: { stalled($0, reader, commandProducer) }
+            stallError: { stallError($0, reader, commandProducer) }
         )
     }
 
@@ -207,7 +209,7 @@ final class Demo {
             commandProducer.takeReports()
             if try !reader.drain(limit: Self.resultsPerPoll) { Self.pause(milliseconds: Self.pauseMilliseconds) }
             guard Clock.milliseconds < deadline else {
-                throw stalled("Waited \(Self.stallMilliseconds / 1_000) s until \(what)", reader, commandProducer)
+                throw stallError("Waited \(Self.stallMilliseconds / 1_000) s until \(what)", reader, commandProducer)
             }
         }
     }
@@ -230,7 +232,7 @@ final class Demo {
             let hasRoom = try feed.advance(
                 to: now - began,
                 limit: Self.commandsPerTurn,
-                topic: commandProducer.commands,
+                topic: commandProducer.commandsTopic,
                 producer: commandProducer.producer
             )
             commandProducer.takeReports()
@@ -239,7 +241,11 @@ final class Demo {
                 lastProgress = (reader.tally.commands, now)
             }
             guard now - lastProgress.milliseconds < Self.stallMilliseconds else {
-                throw stalled("Nothing has happened for \(Self.stallMilliseconds / 1_000) s", reader, commandProducer)
+                throw stallError(
+                    "Nothing has happened for \(Self.stallMilliseconds / 1_000) s",
+                    reader,
+                    commandProducer
+                )
             }
             if display.isDue(nowMilliseconds: now) {
                 rates.update(commands: feed.commands, pushes: reader.tally.pushes, milliseconds: now)
@@ -256,16 +262,16 @@ final class Demo {
             if let worker = deployment.worker, let usage = ProcessUsage(identifier: worker.identifier) {
                 usageOfKilledWorkers = usageOfKilledWorkers.plus(usage)
             }
-            display.note("Killing the worker (SIGKILL), and starting another.")
+            display.printLine("Killing the worker (SIGKILL), and starting another.")
             try deployment.crashWorker()
         case .redisGoes:
-            display.note("Taking Redis away.")
+            display.printLine("Taking Redis away.")
             try deployment.takeRedisAway()
         case .redisReturns:
-            display.note("Giving Redis back.")
+            display.printLine("Giving Redis back.")
             try deployment.restartRedis()
         case .redisIsWiped:
-            display.note("Wiping Redis (FLUSHALL). The worker reads again what it knew.")
+            display.printLine("Wiping Redis (FLUSHALL). The worker reads again what it knew.")
             try deployment.wipeRedis()
         }
     }
@@ -284,12 +290,12 @@ final class Demo {
         )
     }
 
-    private func stalled(_ what: String, _ reader: ResultsReader, _ commandProducer: CommandProducer) -> LabError {
+    private func stallError(_ what: String, _ reader: ResultsReader, _ commandProducer: CommandProducer) -> LabError {
         let tally = reader.tally
         let outcomes = DemoFigures.OutcomeCount.all(of: tally).map { "\(Numeral.grouped($0.count)) \($0.outcome)" }
         return LabError(
             "\(what). Of \(Numeral.grouped(feed.commands)) commands \(Numeral.grouped(tally.commands)) have a result "
-                + "(\(outcomes.joined(separator: ", "))), \(Numeral.grouped(commandProducer.failed)) did not reach the broker; "
+                + "(\(outcomes.joined(separator: ", "))), \(Numeral.grouped(commandProducer.undeliveredRecords)) did not reach the broker; "
                 + "the worker's log ends with",
             logTail: TextFile.lastLines(of: deployment.path("worker.log"), ChildProcess.logTailLines)
         )
@@ -327,18 +333,18 @@ final class Demo {
             pushesAtPriority10: pushes.atPriority10,
             workerMicrosecondsPerPush: workerUsage.microseconds(for: pushes.all),
             retries: tally.retries,
-            repeatedResults: tally.repeated,
-            released: tally.released,
+            repeatedResults: tally.repeatedResults,
+            released: tally.releasedCommands,
             invalidations: reader.invalidations,
             deadLetters: reader.deadLetters,
             freshness: DemoFigures.Freshness(freshness),
             worker: workerUsage,
             others: parts,
             scores: try phones.scores(of: feed),
-            phonesWithFinalScore: comparison.matching,
-            phonesBackInTime: summary.regressions + summary.ignoredOld,
+            phonesWithFinalScore: comparison.matchingPhones,
+            phonesBackInTime: summary.regressions + summary.ignoredOldPushes,
             phonesStartedTwice: summary.duplicateStarts,
-            wrongPhones: comparison.wrong,
+            wrongPhones: comparison.wrongPhones,
             demotions: tally.demotions,
             disturbances: Disturbance.Kind.counts(of: options.disturbances)
         )
@@ -350,7 +356,7 @@ final class Demo {
         switch feed.addressees {
         case .activities: return (tally.pushes, tally.pushesAtPriority10)
         case .audiences:
-            let accepted = try phones.accepted()
+            let accepted = try phones.acceptedCounts()
             return (accepted.pushes, accepted.pushesAtPriority10)
         }
     }
@@ -364,11 +370,11 @@ final class Demo {
         let deadline = Clock.milliseconds + Self.settleMilliseconds
         while true {
             let comparison = try phones.compare(with: feed)
-            if comparison.wrong.isEmpty || Clock.milliseconds >= deadline { return comparison }
+            if comparison.wrongPhones.isEmpty || Clock.milliseconds >= deadline { return comparison }
             try checkParts()
             report(.settling, reader)
             _ = try reader.drain(limit: Self.resultsPerPoll)
-            Self.pause(milliseconds: Self.checkMilliseconds)
+            Self.pause(milliseconds: Self.checkIntervalMilliseconds)
         }
     }
 
@@ -379,7 +385,7 @@ final class Demo {
         if let signal = interruption.pending { throw LabError("interrupted (signal \(signal))") }
         let now = Clock.milliseconds
         guard now >= nextCheckMilliseconds else { return }
-        nextCheckMilliseconds = now + Self.checkMilliseconds
+        nextCheckMilliseconds = now + Self.checkIntervalMilliseconds
         try deployment.check()
     }
 

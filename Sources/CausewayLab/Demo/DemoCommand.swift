@@ -170,7 +170,7 @@ struct DemoCommand: DeployedRun {
     }
 
     func text(_ figures: DemoFigures) -> String {
-        Page(figures, isColoured: isatty(STDOUT_FILENO) == 1).lines.joined(separator: "\n")
+        TextPage(figures, isColoured: isatty(STDOUT_FILENO) == 1).lines.joined(separator: "\n")
     }
 
     func play(_ files: SeasonFiles, on deployment: Deployment, until interruption: Interruption) throws(LabError)

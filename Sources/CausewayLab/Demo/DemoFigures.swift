@@ -123,9 +123,9 @@ struct DemoFigures: Codable, Equatable, RunFigures {
             for round in RoundOutcome.allCases {
                 let name = "\(round.name)"
                 if let index = all.firstIndex(where: { $0.outcome == name }) {
-                    all[index].count += tally.rounds(round)
+                    all[index].count += tally.roundCount(of: round)
                 } else {
-                    all.insert(OutcomeCount(outcome: name, count: tally.rounds(round)), at: 0)
+                    all.insert(OutcomeCount(outcome: name, count: tally.roundCount(of: round)), at: 0)
                 }
             }
             return all.filter { $0.count > 0 }

@@ -6,42 +6,42 @@ struct Evidence {
     let directory: String
 
     /// The commands that the producer sent.
-    var commands: String { "\(directory)/commands.jsonl" }
+    var commandsFile: String { "\(directory)/commands.jsonl" }
     /// The records of the results topic.
-    var results: String { "\(directory)/results.jsonl" }
+    var resultsFile: String { "\(directory)/results.jsonl" }
     /// The pushes that arrived at APNs.
-    var pushes: String { "\(directory)/pushes.jsonl" }
+    var pushesFile: String { "\(directory)/pushes.jsonl" }
     /// The settings of the worker's policy.
-    var policy: String { "\(directory)/policy.json" }
+    var policyFile: String { "\(directory)/policy.json" }
 
     /// Creates the directory if it does not exist, and removes the files of an earlier run.
     init(directory: String) throws(LabError) {
         self.directory = directory
         guard mkdir(directory, 0o700) == 0 || errno == EEXIST else { throw LabError(directory, errno: errno) }
-        for file in [commands, results, pushes, policy] {
+        for file in [commandsFile, resultsFile, pushesFile, policyFile] {
             guard unlink(file) == 0 || errno == ENOENT else { throw LabError(file, errno: errno) }
         }
     }
 
-    func journal() throws(LabError) -> CommandJournal { try CommandJournal(path: commands) }
+    func makeJournal() throws(LabError) -> CommandJournal { try CommandJournal(path: commandsFile) }
 
     /// Writes the policy. It has the budget for frequent updates, because the phones of a demo allow these.
-    func write(_ numbers: Policy) throws(LabError) {
-        let budget = numbers.frequentBudget
+    func write(_ policy: Policy) throws(LabError) {
+        let budget = policy.frequentBudget
         let object = JSONWriter.object { json in
-            json.member("spacingMilliseconds", Int(numbers.spacingMilliseconds))
+            json.member("spacingMilliseconds", Int(policy.spacingMilliseconds))
             json.member("budget") { json in
                 json.member("pushes", budget.pushes)
                 json.member("refillPerHour", budget.refillPerHour)
                 json.member("reservedForAlerts", budget.reservedForAlerts)
             }
         }
-        try TextFile.write(String(decoding: object, as: UTF8.self) + "\n", to: policy)
+        try TextFile.write(String(decoding: object, as: UTF8.self) + "\n", to: policyFile)
     }
 }
 
 /// Counts the lines of a file that grows.
-struct LineCount {
+struct LineCounter {
     private static let chunkBytes = 1 << 20
 
     let path: String
@@ -53,7 +53,7 @@ struct LineCount {
     }
 
     /// Returns the number of complete lines so far.
-    mutating func count() throws(LabError) -> Int {
+    mutating func countLines() throws(LabError) -> Int {
         let descriptor = open(path, O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else { throw LabError(path, errno: errno) }
         defer { close(descriptor) }

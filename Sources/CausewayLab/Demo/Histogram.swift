@@ -18,7 +18,7 @@ struct Histogram {
 
     /// Returns the durations that this histogram has and `earlier` does not have. `earlier` must be an older
     /// copy of this histogram. The maximum is still that of all durations.
-    func since(_ earlier: Histogram) -> Histogram {
+    func subtracting(_ earlier: Histogram) -> Histogram {
         var recent = self
         for (bucket, count) in earlier.counts.enumerated() where count > 0 { recent.counts[bucket] -= count }
         recent.count -= earlier.count
@@ -31,10 +31,10 @@ struct Histogram {
         precondition((1...100).contains(percent), "a percentage")
         guard count > 0 else { return nil }
         let rank = (count * percent + 99) / 100
-        var seen = 0
+        var cumulativeCount = 0
         for (milliseconds, number) in counts.enumerated() {
-            seen += Int(number)
-            if seen >= rank { return min(Int64(milliseconds), maximumMilliseconds) }
+            cumulativeCount += Int(number)
+            if cumulativeCount >= rank { return min(Int64(milliseconds), maximumMilliseconds) }
         }
         return maximumMilliseconds
     }

@@ -20,9 +20,10 @@ extension DemoProgress {
 
     /// The line with the progress bar and the clock.
     var barLine: String {
-        let share = min(1, Double(elapsedMilliseconds) / Double(max(1, durationMilliseconds)))
-        let full = Int(Double(Self.barWidth) * share)
-        let bar = String(repeating: "█", count: full) + String(repeating: "░", count: Self.barWidth - full)
+        let fraction = min(1, Double(elapsedMilliseconds) / Double(max(1, durationMilliseconds)))
+        let filledColumns = Int(Double(Self.barWidth) * fraction)
+        let bar =
+            String(repeating: "█", count: filledColumns) + String(repeating: "░", count: Self.barWidth - filledColumns)
         return "  \(bar)  \(clock)   \(matchesOver) of \(matches) matches over"
     }
 
@@ -50,7 +51,7 @@ struct ProgressDisplay {
     private static let columnsMax = 100
 
     let isTerminal: Bool
-    private var nextMilliseconds: Int64 = 0
+    private var nextUpdateMilliseconds: Int64 = 0
     private var isDrawn = false
 
     init() {
@@ -58,10 +59,10 @@ struct ProgressDisplay {
     }
 
     /// Whether the progress must be drawn again.
-    func isDue(nowMilliseconds: Int64) -> Bool { nowMilliseconds >= nextMilliseconds }
+    func isDue(nowMilliseconds: Int64) -> Bool { nowMilliseconds >= nextUpdateMilliseconds }
 
     mutating func show(_ progress: DemoProgress, nowMilliseconds: Int64) {
-        nextMilliseconds = nowMilliseconds + (isTerminal ? Self.redrawMilliseconds : Self.logMilliseconds)
+        nextUpdateMilliseconds = nowMilliseconds + (isTerminal ? Self.redrawMilliseconds : Self.logMilliseconds)
         guard isTerminal else { return Self.write(progress.logLine + "\n") }
         let lines = [progress.barLine, progress.ratesLine, "  " + progress.news]
         Self.write(rewind + lines.map { $0.prefix(Self.columnsMax) + "\u{1B}[K\n" }.joined())
@@ -76,7 +77,7 @@ struct ProgressDisplay {
     }
 
     /// Prints a line about the current step. The line stays when the progress is drawn again.
-    mutating func note(_ text: String) {
+    mutating func printLine(_ text: String) {
         clear()
         Self.write(text + "\n")
     }

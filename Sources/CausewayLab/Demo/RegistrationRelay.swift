@@ -18,26 +18,26 @@ struct RegistrationRelay {
     ///
     /// - Parameters:
     ///   - beforePage: called before each request for registrations.
-    ///   - stalled: the error to throw if the registrations do not come in time.
-    mutating func carry(
-        until wanted: Int,
+    ///   - stallError: the error to throw if the registrations do not come in time.
+    mutating func copyRegistrations(
+        upTo total: Int,
         to commandProducer: CommandProducer,
         withinMilliseconds milliseconds: Int64,
         beforePage: () throws(LabError) -> Void,
-        stalled: (String) -> LabError = { LabError($0) }
+        stallError: (String) -> LabError = { LabError($0) }
     ) throws(LabError) {
         let deadline = Clock.milliseconds + milliseconds
-        while count < wanted {
+        while count < total {
             try beforePage()
-            try carryPage(to: commandProducer)
+            try copyPage(to: commandProducer)
             guard Clock.milliseconds < deadline else {
-                throw stalled("only \(count) of \(wanted) tokens have been registered")
+                throw stallError("only \(count) of \(total) tokens have been registered")
             }
         }
     }
 
     /// Copies the next registrations, at most `pageRecords`. Waits a short time if there are none yet.
-    private mutating func carryPage(to commandProducer: CommandProducer) throws(LabError) {
+    private mutating func copyPage(to commandProducer: CommandProducer) throws(LabError) {
         let page = try phones.registrations(
             since: count,
             limit: Self.pageRecords,

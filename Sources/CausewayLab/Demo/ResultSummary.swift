@@ -17,7 +17,7 @@ struct ResultSummary: Equatable {
     var priority = 0
     var attempts = 0
     /// The number of superseded commands that have no result of their own and are counted in this one.
-    var superseded = 0
+    var supersededCommands = 0
     /// Whether the push requested priority 10 and was sent at 5, because the budget was used up.
     var isDemoted = false
     /// Whether the result is about a record of the commands topic. False for the second result of a command
@@ -38,7 +38,7 @@ extension ResultSummary {
     /// results arrive, and the worker runs on the same cores.
     ///
     /// - Parameter commandsTopic: the name of the commands topic, which decides ``isFromCommands``.
-    init(scanning record: UnsafeRawBufferPointer, commandsTopic: String = CommandProducer.commandsTopic) {
+    init(scanning record: UnsafeRawBufferPointer, commandsTopic: String = CommandProducer.commandsTopicName) {
         var offset = 0
         var depth = 0
         // The first letter of the key of the object that is being scanned; 0 if its depth is not 2.
@@ -50,7 +50,7 @@ extension ResultSummary {
                 depth -= 1
                 section = 0
             case UInt8(ascii: "\""):
-                let key = Self.string(record, at: offset)
+                let key = Self.stringRange(record, at: offset)
                 offset = key.upperBound + 1
                 guard offset < record.count, record[offset] == UInt8(ascii: ":") else { continue }
                 offset += 1
@@ -64,7 +64,7 @@ extension ResultSummary {
     }
 
     /// Returns the offsets of the bytes between the quotes of the string that begins at `start`.
-    private static func string(_ record: UnsafeRawBufferPointer, at start: Int) -> Range<Int> {
+    private static func stringRange(_ record: UnsafeRawBufferPointer, at start: Int) -> Range<Int> {
         var end = start + 1
         while end < record.count, record[end] != UInt8(ascii: "\"") {
             end += record[end] == UInt8(ascii: "\\") ? 2 : 1
@@ -87,7 +87,7 @@ extension ResultSummary {
         case UInt8(ascii: "["):
             if depth == 1, name.elementsEqual("segments".utf8) { isOfRange = true }
         case UInt8(ascii: "\""):
-            let value = Self.string(record, at: offset)
+            let value = Self.stringRange(record, at: offset)
             let text = UnsafeRawBufferPointer(rebasing: record[value])
             if depth == 1, name.elementsEqual("outcome".utf8) {
                 outcome = Outcome(name: text)
@@ -114,7 +114,7 @@ extension ResultSummary {
         case (1, _):
             if name.elementsEqual("priority".utf8) { priority = Int(number) }
             if name.elementsEqual("attempts".utf8) { attempts = Int(number) }
-            if name.elementsEqual("superseded".utf8) { superseded = Int(number) }
+            if name.elementsEqual("superseded".utf8) { supersededCommands = Int(number) }
         case (2, UInt8(ascii: "s")):
             if name.elementsEqual("partition".utf8) { sourcePartition = Int(number) }
             if name.elementsEqual("offset".utf8) { sourceOffset = number }

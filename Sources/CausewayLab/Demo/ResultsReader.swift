@@ -10,11 +10,11 @@ final class ResultsReader: ConsumerHandler {
 
     private(set) var tally: Tally
     /// The number of records read from the results topic.
-    private(set) var results = 0
+    private(set) var resultRecords = 0
     private(set) var invalidations = 0
     private(set) var deadLetters = 0
     /// The time of the newest result record, UNIX milliseconds; 0 before the first.
-    private(set) var newestMilliseconds: Int64 = 0
+    private(set) var newestResultMilliseconds: Int64 = 0
     /// Whether the tally counts how long pushes take. Set when the season begins, because all parts run then.
     var countsFreshness = false
     private var consumer: Consumer?
@@ -54,8 +54,8 @@ final class ResultsReader: ConsumerHandler {
     private func count(_ message: borrowing Message) {
         switch message.topic.index {
         case 0:
-            results += 1
-            newestMilliseconds = max(newestMilliseconds, message.timestampMilliseconds)
+            resultRecords += 1
+            newestResultMilliseconds = max(newestResultMilliseconds, message.timestampMilliseconds)
             if let value = message.value { tally.add(ResultSummary(scanning: value), countsFreshness: countsFreshness) }
         case 1: invalidations += 1
         default: deadLetters += 1

@@ -130,7 +130,7 @@ struct SeasonFeed {
                     )
                 }
                 commands += 1
-                try journal?.note(entry, activity: activity(match: match, follower: follower))
+                try journal?.append(entry, activity: activity(match: match, follower: follower))
             }
         }
     }
@@ -158,7 +158,7 @@ struct SeasonFeed {
                     return false
                 }
                 if let entry {
-                    try journal?.note(entry, activity: activity(match: event.match, follower: cursor.follower))
+                    try journal?.append(entry, activity: activity(match: event.match, follower: cursor.follower))
                 }
                 cursor.follower += 1
                 commands += 1

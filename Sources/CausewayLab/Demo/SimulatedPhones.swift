@@ -4,8 +4,8 @@ import LiveActivity
 struct SimulatedPhones {
     /// The result of comparing the phones with the expected states.
     struct Comparison {
-        var matching: Int
-        var wrong: [DemoFigures.WrongPhone]
+        var matchingPhones: Int
+        var wrongPhones: [DemoFigures.WrongPhone]
     }
 
     /// Counts over all phones.
@@ -13,9 +13,9 @@ struct SimulatedPhones {
         var duplicateStarts: Int
         var regressions: Int
         /// Pushes that were older than the state that their phone showed.
-        var ignoredOld: Int
+        var ignoredOldPushes: Int
         /// Pushes whose content the app's types could not decode.
-        var undecodable: Int
+        var undecodablePushes: Int
         var activitiesActive: Int
         /// The active activities that are on a channel.
         var activitiesOnChannels: Int
@@ -27,7 +27,7 @@ struct SimulatedPhones {
     }
 
     /// The numbers of pushes that APNs has accepted.
-    struct Accepted {
+    struct AcceptedCounts {
         /// Pushes to single tokens.
         var pushes: Int
         var pushesAtPriority10: Int
@@ -42,18 +42,18 @@ struct SimulatedPhones {
     var audience: (_ key: String) -> String? = { _ in nil }
 
     /// Creates a phone for every follower, and the activities that apps start themselves.
-    func make(for feed: SeasonFeed) throws(LabError) {
+    func createPhones(for feed: SeasonFeed) throws(LabError) {
         for (index, match) in feed.matches.enumerated() {
             let devices = (1...feed.followers).map { feed.device(match: index, follower: $0) }
             // Only phones whose activity a push starts have a version of iOS that supports channels.
-            let old = feed.hasChannels ? feed.appStarted : feed.followers
-            try install(Array(devices.prefix(old)), onChannels: false)
-            try install(Array(devices.dropFirst(old)), onChannels: true)
+            let phonesWithoutChannels = feed.hasChannels ? feed.appStarted : feed.followers
+            try install(Array(devices.prefix(phonesWithoutChannels)), onChannels: false)
+            try install(Array(devices.dropFirst(phonesWithoutChannels)), onChannels: true)
             let activities = (1...feed.appStarted)
                 .map { follower in
                     let activity = feed.activity(match: index, follower: follower)
-                    let named = feed.addressees == .activities ? activity : nil
-                    let attributes = MatchRecords.attributes(of: match, activity: named)
+                    let attributeActivity = feed.addressees == .activities ? activity : nil
+                    let attributes = MatchRecords.attributes(of: match, activity: attributeActivity)
                         .map { ("\($0.name)", $0.value) }
                     return [
                         "activity": activity, "device": feed.device(match: index, follower: follower),
@@ -61,7 +61,7 @@ struct SimulatedPhones {
                     ] as [String: Any]
                 }
             let state = try LabJSON.object(match.openingFrame.state.json)
-            try client.object(
+            try client.requestObject(
                 "POST",
                 "/activities",
                 [
@@ -74,7 +74,7 @@ struct SimulatedPhones {
 
     private func install(_ devices: [String], onChannels: Bool) throws(LabError) {
         guard !devices.isEmpty else { return }
-        try client.object(
+        try client.requestObject(
             "POST",
             "/phones",
             ["app": MatchRecords.app, "devices": devices, "frequentUpdates": true, "channels": onChannels]
@@ -88,7 +88,7 @@ struct SimulatedPhones {
         waitMilliseconds: Int
     ) throws(LabError) -> (records: [(key: String, value: [UInt8])], next: Int) {
         let target = "/registrations?since=\(cursor)&limit=\(limit)&waitMilliseconds=\(waitMilliseconds)"
-        let answer = try client.object("GET", target)
+        let answer = try client.requestObject("GET", target)
         guard let next = answer["next"] as? Int, let list = answer["registrations"] as? [[String: Any]] else {
             throw LabError("the simulator's registrations have an unexpected form")
         }
@@ -105,15 +105,15 @@ struct SimulatedPhones {
 
     /// Compares every phone with the final state of its match.
     func compare(with feed: SeasonFeed) throws(LabError) -> Comparison {
-        var comparison = Comparison(matching: 0, wrong: [])
+        var comparison = Comparison(matchingPhones: 0, wrongPhones: [])
         for index in feed.matches.indices {
             let state = try LabJSON.object(feed.finalState(match: index).json)
             var followers = Array(1...feed.followers)[...]
             while !followers.isEmpty {
-                let page = followers.prefix(Self.expectationsPerCall)
-                followers = followers.dropFirst(page.count)
-                let expected = page.map { (feed.activity(match: index, follower: $0), state) }
-                let answer = try client.object(
+                let chunk = followers.prefix(Self.expectationsPerCall)
+                followers = followers.dropFirst(chunk.count)
+                let expected = chunk.map { (feed.activity(match: index, follower: $0), state) }
+                let answer = try client.requestObject(
                     "POST",
                     "/expect",
                     [
@@ -121,9 +121,9 @@ struct SimulatedPhones {
                         "activities": Dictionary(expected, uniquingKeysWith: { first, _ in first }),
                     ]
                 )
-                comparison.matching += answer["matching"] as? Int ?? 0
+                comparison.matchingPhones += answer["matching"] as? Int ?? 0
                 for mismatch in answer["mismatches"] as? [[String: Any]] ?? [] {
-                    comparison.wrong.append(Self.wrongPhone(mismatch))
+                    comparison.wrongPhones.append(Self.wrongPhone(mismatch))
                 }
             }
         }
@@ -148,18 +148,18 @@ struct SimulatedPhones {
     }
 
     /// Returns the numbers of pushes and broadcasts that APNs accepted.
-    func accepted() throws(LabError) -> Accepted {
-        let answer = try client.object("GET", "/stats")
+    func acceptedCounts() throws(LabError) -> AcceptedCounts {
+        let answer = try client.requestObject("GET", "/stats")
         guard let byPriority = answer["acceptedByPriority"] as? [String: Any],
             let low = byPriority["5"] as? Int, let high = byPriority["10"] as? Int,
             let broadcasts = answer["broadcasts"] as? Int
         else { throw LabError("the simulator's counts have an unexpected form") }
-        return Accepted(pushes: low + high, pushesAtPriority10: high, broadcasts: broadcasts)
+        return AcceptedCounts(pushes: low + high, pushesAtPriority10: high, broadcasts: broadcasts)
     }
 
     /// Returns how many channels APNs has created for the app, and how many of them still exist.
-    func channels() throws(LabError) -> (created: Int, left: Int) {
-        let answer = try client.object("GET", "/channels?app=\(MatchRecords.app)")
+    func channelCounts() throws(LabError) -> (created: Int, left: Int) {
+        let answer = try client.requestObject("GET", "/channels?app=\(MatchRecords.app)")
         guard let channels = answer["channels"] as? [[String: Any]] else {
             throw LabError("the simulator's channels have an unexpected form")
         }
@@ -167,7 +167,7 @@ struct SimulatedPhones {
     }
 
     func summary() throws(LabError) -> Summary {
-        let answer = try client.object("GET", "/summary")
+        let answer = try client.requestObject("GET", "/summary")
         guard let duplicateStarts = answer["duplicateStarts"] as? Int, let regressions = answer["regressions"] as? Int,
             let effects = answer["effects"] as? [String: Any],
             let activities = answer["activities"] as? [String: Any], let active = activities["active"] as? Int,
@@ -177,8 +177,8 @@ struct SimulatedPhones {
         return Summary(
             duplicateStarts: duplicateStarts,
             regressions: regressions,
-            ignoredOld: effects["ignoredOld"] as? Int ?? 0,
-            undecodable: effects["undecodable"] as? Int ?? 0,
+            ignoredOldPushes: effects["ignoredOld"] as? Int ?? 0,
+            undecodablePushes: effects["undecodable"] as? Int ?? 0,
             activitiesActive: active,
             activitiesOnChannels: onChannels,
             activitiesReachedByBroadcasts: reached,
@@ -192,7 +192,7 @@ struct SimulatedPhones {
         var scores: [DemoFigures.Score] = []
         for index in feed.matches.indices {
             let activity = feed.activity(match: index, follower: feed.followers)
-            let answer = try client.object("GET", "/activity?app=\(MatchRecords.app)&activity=\(activity)")
+            let answer = try client.requestObject("GET", "/activity?app=\(MatchRecords.app)&activity=\(activity)")
             let state = answer["contentState"] as? [String: Any] ?? [:]
             scores.append(
                 DemoFigures.Score(

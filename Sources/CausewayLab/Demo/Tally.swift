@@ -14,18 +14,18 @@ struct Tally {
     static let offsetsPerPartitionMax = 100_000_000
 
     /// Whether a command has a result, by the partition and offset of its record.
-    private var settled: [[Bool]] = []
-    private var counts = [Int](repeating: 0, count: Outcome.allCases.count)
+    private var resultFlags: [[Bool]] = []
+    private var outcomeCounts = [Int](repeating: 0, count: Outcome.allCases.count)
     private var roundCounts = [Int](repeating: 0, count: RoundOutcome.allCases.count)
     private let addressees: SeasonFeed.Addressees
     /// Commands that have a result, or that are counted in another command's result.
     private(set) var commands = 0
     /// Results for commands that already had a result.
-    private(set) var repeated = 0
+    private(set) var repeatedResults = 0
     /// Commands that were held, and were sent when their token registered.
-    private(set) var released = 0
+    private(set) var releasedCommands = 0
     /// Records on the results topic that could not be read.
-    private(set) var unreadable = 0
+    private(set) var unreadableRecords = 0
     private(set) var pushes = 0
     private(set) var pushesAtPriority10 = 0
     /// Pushes that requested priority 10 and were sent at 5.
@@ -33,17 +33,17 @@ struct Tally {
     /// Attempts to push, after the first attempt of each push.
     private(set) var retries = 0
     /// When APNs last answered, UNIX milliseconds; 0 before the first answer.
-    private(set) var lastAnsweredMilliseconds: Int64 = 0
+    private(set) var lastAnswerMilliseconds: Int64 = 0
     /// The time from the command's record to APNs' answer; for an audience, to the answer for the last
     /// member.
     private(set) var freshness = Histogram()
 
     init(of addressees: SeasonFeed.Addressees = .activities) { self.addressees = addressees }
 
-    subscript(outcome: Outcome) -> Int { counts[Int(outcome.rawValue)] }
+    subscript(outcome: Outcome) -> Int { outcomeCounts[Int(outcome.rawValue)] }
 
     /// Returns the number of commands to audiences that were fanned out and had this outcome.
-    func rounds(_ outcome: RoundOutcome) -> Int { roundCounts[Int(outcome.rawValue)] }
+    func roundCount(of outcome: RoundOutcome) -> Int { roundCounts[Int(outcome.rawValue)] }
 
     /// - Parameter countsFreshness: whether ``freshness`` includes the command. False for commands that were
     ///   sent before all parts ran.
@@ -51,18 +51,18 @@ struct Tally {
         guard result.isComplete, result.sourcePartition < Self.partitionsMax,
             result.sourceOffset < Self.offsetsPerPartitionMax
         else {
-            unreadable += 1
+            unreadableRecords += 1
             return
         }
         if result.isOfRange || result.isOfBroadcast { return }
         guard result.isFromCommands else {
-            released += 1
+            releasedCommands += 1
             addSuperseded(result)
             if result.outcome == .accepted { addPush(result, countsFreshness: false) }
             return
         }
-        guard isNoted(result) else {
-            repeated += 1
+        guard recordFirstResult(result) else {
+            repeatedResults += 1
             return
         }
         if addressees == .audiences, !result.isOfAudience {
@@ -75,28 +75,29 @@ struct Tally {
             roundCounts[Int(outcome.rawValue)] += 1
             addRound(result, countsFreshness: countsFreshness)
         } else if let outcome = result.outcome {
-            counts[Int(outcome.rawValue)] += 1
+            outcomeCounts[Int(outcome.rawValue)] += 1
             if outcome == .accepted { addPush(result, countsFreshness: countsFreshness) }
         }
     }
 
     /// Records that the command has a result. Returns false if it already had one.
-    private mutating func isNoted(_ result: ResultSummary) -> Bool {
+    private mutating func recordFirstResult(_ result: ResultSummary) -> Bool {
         let offset = Int(result.sourceOffset)
-        while settled.count <= result.sourcePartition { settled.append([]) }
-        if settled[result.sourcePartition].count <= offset {
+        while resultFlags.count <= result.sourcePartition { resultFlags.append([]) }
+        if resultFlags[result.sourcePartition].count <= offset {
             let missing =
-                max(offset + 1, 2 * settled[result.sourcePartition].count) - settled[result.sourcePartition].count
-            settled[result.sourcePartition].append(contentsOf: repeatElement(false, count: missing))
+                max(offset + 1, 2 * resultFlags[result.sourcePartition].count)
+                - resultFlags[result.sourcePartition].count
+            resultFlags[result.sourcePartition].append(contentsOf: repeatElement(false, count: missing))
         }
-        guard !settled[result.sourcePartition][offset] else { return false }
-        settled[result.sourcePartition][offset] = true
+        guard !resultFlags[result.sourcePartition][offset] else { return false }
+        resultFlags[result.sourcePartition][offset] = true
         return true
     }
 
     private mutating func addRound(_ result: ResultSummary, countsFreshness: Bool) {
         pushes += result.membersDelivered
-        lastAnsweredMilliseconds = max(lastAnsweredMilliseconds, result.responseMilliseconds)
+        lastAnswerMilliseconds = max(lastAnswerMilliseconds, result.responseMilliseconds)
         // Count the duration only if this version reached all members. If a newer version overtook it, some
         // members got only the newer one.
         guard result.roundOutcome == .delivered else { return }
@@ -104,15 +105,15 @@ struct Tally {
     }
 
     private mutating func addSuperseded(_ result: ResultSummary) {
-        commands += result.superseded
-        counts[Int(Outcome.superseded.rawValue)] += result.superseded
+        commands += result.supersededCommands
+        outcomeCounts[Int(Outcome.superseded.rawValue)] += result.supersededCommands
     }
 
     private mutating func addPush(_ result: ResultSummary, countsFreshness: Bool) {
         pushes += 1
         if result.priority == 10 { pushesAtPriority10 += 1 }
         if result.isDemoted { demotions += 1 }
-        lastAnsweredMilliseconds = max(lastAnsweredMilliseconds, result.responseMilliseconds)
+        lastAnswerMilliseconds = max(lastAnswerMilliseconds, result.responseMilliseconds)
         retries += max(0, result.attempts - 1)
         addFreshness(result, countsFreshness)
     }

@@ -31,7 +31,7 @@ final class ChildProcess {
 
     static let launcher = "/usr/bin/setpriv"
     static let logTailLines = 20
-    private static let spawning = Mutex(())
+    private static let spawnLock = Mutex(())
 
     /// The child's name in messages.
     let name: String
@@ -54,15 +54,15 @@ final class ChildProcess {
         guard access(Self.launcher, X_OK) == 0 else {
             throw LabError("\(Self.launcher) is missing: install util-linux")
         }
-        let log = try Self.opened(logFile)
+        let log = try Self.openForAppending(logFile)
         defer { close(log) }
         var file: Int32 = -1
-        if case .file(let path) = destination { file = try Self.opened(path) }
+        if case .file(let path) = destination { file = try Self.openForAppending(path) }
         defer { if file >= 0 { close(file) } }
         let arguments = [Self.launcher, "--pdeathsig", "KILL", "--"] + command
         // Start one child at a time. A child that is started between the pipe's creation and its
         // close-on-exec flag would keep the pipe open.
-        let spawned = Self.spawning.withLock { _ in
+        let spawned = Self.spawnLock.withLock { _ in
             Result { () throws(LabError) in
                 var pipeEnds: [Int32] = [-1, -1]
                 if case .pipe = destination {
@@ -83,7 +83,7 @@ final class ChildProcess {
         if output >= 0 { close(output) }
     }
 
-    private static func opened(_ path: String) throws(LabError) -> Int32 {
+    private static func openForAppending(_ path: String) throws(LabError) -> Int32 {
         let descriptor = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else { throw LabError(path, errno: errno) }
         return descriptor

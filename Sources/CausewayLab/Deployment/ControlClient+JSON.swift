@@ -3,9 +3,11 @@ import Foundation
 extension ControlClient {
     /// Sends a JSON object, or no body, and returns the JSON object of a successful answer.
     @discardableResult
-    func object(_ method: String, _ target: String, _ body: [String: Any]? = nil) throws(LabError) -> [String: Any] {
+    func requestObject(_ method: String, _ target: String, _ body: [String: Any]? = nil) throws(LabError) -> [String:
+        Any]
+    {
         let bytes = if let body { try LabJSON.bytes(body) } else { [UInt8]() }
-        return try LabJSON.object(try self.body(method, target, body: bytes))
+        return try LabJSON.object(try requestBody(method, target, body: bytes))
     }
 }
 

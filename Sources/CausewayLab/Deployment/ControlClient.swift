@@ -24,7 +24,7 @@ struct ControlClient {
     }
 
     /// Returns the body of a successful response.
-    func body(_ method: String, _ target: String, body: [UInt8] = []) throws(LabError) -> [UInt8] {
+    func requestBody(_ method: String, _ target: String, body: [UInt8] = []) throws(LabError) -> [UInt8] {
         let response = try request(method, target, body: body)
         guard (200...299).contains(response.status) else {
             let text = String(decoding: response.body.prefix(500), as: UTF8.self)

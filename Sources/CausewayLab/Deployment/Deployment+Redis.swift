@@ -4,13 +4,13 @@ import Foundation
 /// The deployment's redis-server, which the lab can stop and start again.
 extension Deployment {
     private static let redisName = "redis-server"
-    private static let portAttempts = 5
+    private static let portAttemptsMax = 5
     /// The most bytes of an answer that are read. All Redis commands here have an answer of one line.
     private static let responseBytesMax = 512
 
     /// Starts a redis-server on a free port. It writes its data to disk only when it is asked to.
     func startRedis() throws(LabError) {
-        for _ in 0..<Self.portAttempts {
+        for _ in 0..<Self.portAttemptsMax {
             let port = try LoopbackPort.free()
             if try startRedis(port: port) {
                 redisPort = port
@@ -25,7 +25,7 @@ extension Deployment {
         guard let position = parts.firstIndex(where: { $0.name == Self.redisName }) else { return }
         let redis = parts.remove(at: position)
         _ = Self.answer(port: redisPort, to: "SHUTDOWN SAVE")
-        guard redis.wait(milliseconds: Self.startMilliseconds) == .exited(0) else {
+        guard redis.wait(milliseconds: Self.startMillisecondsMax) == .exited(0) else {
             throw redis.failure("does not shut down")
         }
     }
@@ -54,15 +54,15 @@ extension Deployment {
     }
 
     /// Returns the number of keys of activities and devices.
-    func redisKeys() throws(LabError) -> Int { try Self.keys(port: redisPort) }
+    func redisKeyCount() throws(LabError) -> Int { try Self.keyCount(port: redisPort) }
 
     /// Returns the number of marks (`PartitionMark`) in Redis.
-    func redisMarks() throws(LabError) -> Int {
+    func redisMarkCount() throws(LabError) -> Int {
         try Self.count(port: redisPort, "#redis.call('KEYS', '{causeway/mark*')")
     }
 
     /// Returns the number of keys in a redis-server, without marks.
-    static func keys(port: UInt16) throws(LabError) -> Int {
+    static func keyCount(port: UInt16) throws(LabError) -> Int {
         try count(port: port, "redis.call('DBSIZE') - #redis.call('KEYS', '{causeway/mark*')")
     }
 
@@ -86,7 +86,7 @@ extension Deployment {
             ],
             logFile: path("redis.log")
         )
-        let deadline = Clock.milliseconds + Self.startMilliseconds
+        let deadline = Clock.milliseconds + Self.startMillisecondsMax
         while Clock.milliseconds < deadline, redis.poll() == nil {
             if Self.answer(port: port, to: "PING") == "+PONG", redis.poll() == nil {
                 parts.append(redis)

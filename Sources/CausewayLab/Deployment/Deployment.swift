@@ -11,7 +11,7 @@ final class Deployment {
     /// The delay of the broker's answers. The embedded broker ignores `fetch.min.bytes` and answers a fetch
     /// as soon as it has one record. The delay makes the batches larger.
     static let brokerRoundTripMilliseconds = 10
-    static let startMilliseconds: Int64 = 60_000
+    static let startMillisecondsMax: Int64 = 60_000
 
     let directory: String
     private let programs: ProgramFiles
@@ -63,8 +63,8 @@ final class Deployment {
     ) throws(LabError) {
         try startBroker(command: [
             programs.lab, "broker", "--partitions", String(Self.partitions),
-            "--topic", "\(CommandProducer.commandsTopic):\(commandPartitions)",
-            "--topic", "\(CommandProducer.deferredTopic):\(commandPartitions)",
+            "--topic", "\(CommandProducer.commandsTopicName):\(commandPartitions)",
+            "--topic", "\(CommandProducer.deferredTopicName):\(commandPartitions)",
             "--topic", "\(ResultsReader.resultsTopic):\(resultPartitions)",
             "--round-trip", String(Self.brokerRoundTripMilliseconds),
         ])
@@ -79,7 +79,7 @@ final class Deployment {
             output: .pipe
         )
         parts.append(broker)
-        bootstrapServers = try place(BrokerEndpoints.self, of: broker).bootstrapServers
+        bootstrapServers = try readEndpoints(BrokerEndpoints.self, from: broker).bootstrapServers
     }
 
     /// Starts the simulator of APNs and its phones, with a new key.
@@ -96,11 +96,11 @@ final class Deployment {
             output: .pipe
         )
         parts.append(child)
-        simulator = try place(SimulatorEndpoints.self, of: child)
+        simulator = try readEndpoints(SimulatorEndpoints.self, from: child)
     }
 
     /// Starts a process that writes all results, from the first one on, to a file.
-    func startResults(into file: String) throws(LabError) {
+    func startResultsWriter(to file: String) throws(LabError) {
         parts.append(
             try ChildProcess(
                 name: "results",
@@ -119,12 +119,14 @@ final class Deployment {
         )
     }
 
-    func place<Place: Decodable>(_ type: Place.Type, of child: ChildProcess) throws(LabError) -> Place {
-        let line = try child.firstLine(milliseconds: Self.startMilliseconds)
-        guard let place = StableJSON.decode(type, line.utf8) else {
+    func readEndpoints<Endpoints: Decodable>(_ type: Endpoints.Type, from child: ChildProcess) throws(LabError)
+        -> Endpoints
+    {
+        let line = try child.firstLine(milliseconds: Self.startMillisecondsMax)
+        guard let endpoints = StableJSON.decode(type, line.utf8) else {
             throw child.failure("printed an unexpected line (\(line))")
         }
-        return place
+        return endpoints
     }
 
     // MARK: - Running
@@ -150,7 +152,7 @@ final class Deployment {
     /// Kills the worker as in a crash, and starts another one.
     func crashWorker() throws(LabError) {
         worker?.signal(SIGKILL)
-        _ = worker?.wait(milliseconds: Self.startMilliseconds)
+        _ = worker?.wait(milliseconds: Self.startMillisecondsMax)
         try startWorker()
     }
 

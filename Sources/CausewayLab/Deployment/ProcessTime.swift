@@ -30,7 +30,7 @@ enum ProcessTime {
     }
 
     /// Resets the peak of a process's resident memory to its current value.
-    static func forgetPeak(of identifier: pid_t) throws(LabError) {
+    static func resetPeak(of identifier: pid_t) throws(LabError) {
         let path = "/proc/\(identifier)/clear_refs"
         let descriptor = open(path, O_WRONLY | O_CLOEXEC)
         guard descriptor >= 0 else { throw LabError(path, errno: errno) }

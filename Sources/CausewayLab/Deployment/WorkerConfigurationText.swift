@@ -36,14 +36,14 @@ struct WorkerConfigurationText {
     /// Properties for the embedded broker. It serves only one member of a group at a time, so a new worker
     /// waits until a killed one has lost its session: the session is short. The broker answers an empty fetch
     /// only after the fetch wait, even if records arrive earlier, so this wait is short too.
-    static let consumer = [
+    static let consumerProperties = [
         "session.timeout.ms": "6000", "heartbeat.interval.ms": "1000", "fetch.wait.max.ms": "10",
     ]
 
     var httpPort: UInt16
     var bootstrapServers: String
     var supersededResults = SupersededResults.each
-    var consumer = Self.consumer
+    var consumerProperties = Self.consumerProperties
     var redis: Lines
     /// Keys of the section `apns`, without the hosts.
     var apns: Lines
@@ -68,7 +68,7 @@ struct WorkerConfigurationText {
           bootstrapServers: "\(bootstrapServers)"
           supersededResults: \(supersededResults.rawValue)
           consumer:
-        \(lines(consumer.sorted { $0.key < $1.key }, indentation: 4))
+        \(lines(consumerProperties.sorted { $0.key < $1.key }, indentation: 4))
         redis:
         \(lines(redis, indentation: 2))
         apns:

@@ -8,7 +8,7 @@ struct WorkerMetrics {
     func sum(of metric: String, label: String? = nil) -> Double {
         var sum = 0.0
         for port in httpPorts {
-            let answer = try? ControlClient(port: port).body("GET", "/metrics")
+            let answer = try? ControlClient(port: port).requestBody("GET", "/metrics")
             let text = String(decoding: answer ?? [], as: UTF8.self)
             for line in text.split(separator: "\n") where line.hasPrefix(metric) && !line.hasPrefix("#") {
                 let series = line.prefix { $0 != " " }

@@ -45,7 +45,7 @@ struct FanoutCrowd {
     }
 
     func createPhones() throws(LabError) {
-        try client.object(
+        try client.requestObject(
             "POST",
             "/crowds",
             [
@@ -61,7 +61,7 @@ struct FanoutCrowd {
     }
 
     func ask(about content: [String: Any]) throws(LabError) -> Answer {
-        let object = try client.object("GET", "/crowd?app=\(crowd.app)&name=\(crowd.name)")
+        let object = try client.requestObject("GET", "/crowd?app=\(crowd.app)&name=\(crowd.name)")
         guard let shown = object["shown"] as? [[String: Any]], let pushes = object["pushes"] as? Int,
             let reversed = object["reversed"] as? Int, let alertedTwice = object["alertedTwice"] as? Int,
             let alerts = object["alerts"] as? Int
@@ -78,6 +78,6 @@ struct FanoutCrowd {
     }
 
     static func declareApp(_ client: ControlClient) throws(LabError) {
-        try client.object("POST", "/apps", ["app": FanoutDeployment.app, "attributesTypes": [String]()])
+        try client.requestObject("POST", "/apps", ["app": FanoutDeployment.app, "attributesTypes": [String]()])
     }
 }

@@ -60,7 +60,7 @@ final class FanoutDeployment {
             output: .pipe
         )
         base.parts.append(process)
-        simulator = try base.place(Deployment.SimulatorEndpoints.self, of: process)
+        simulator = try base.readEndpoints(Deployment.SimulatorEndpoints.self, from: process)
         for number in httpPorts.indices {
             let file = base.path("worker-\(number).yaml")
             try TextFile.write(configuration(httpPort: httpPorts[number]), to: file)

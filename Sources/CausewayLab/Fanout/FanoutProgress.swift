@@ -9,30 +9,30 @@ struct FanoutProgress {
     private static let barWidth = 40
 
     private let isTerminal = isatty(STDERR_FILENO) == 1
-    private var nextMilliseconds: Int64 = 0
+    private var nextUpdateMilliseconds: Int64 = 0
     private var isDrawn = false
 
-    /// - Parameter all: the total; 0 if the total is unknown.
-    mutating func show(_ what: String, done: Int, of all: Int, nowMilliseconds: Int64) {
-        guard nowMilliseconds >= nextMilliseconds else { return }
-        nextMilliseconds = nowMilliseconds + (isTerminal ? Self.redrawMilliseconds : Self.logMilliseconds)
-        let line = Self.line(what, done: done, of: all)
+    /// - Parameter total: 0 if the total is unknown.
+    mutating func show(_ what: String, done: Int, of total: Int, nowMilliseconds: Int64) {
+        guard nowMilliseconds >= nextUpdateMilliseconds else { return }
+        nextUpdateMilliseconds = nowMilliseconds + (isTerminal ? Self.redrawMilliseconds : Self.logMilliseconds)
+        let line = Self.line(what, done: done, of: total)
         write(isTerminal ? "\r\(line)\u{1B}[K" : "\(line)\n")
         isDrawn = true
     }
 
-    static func line(_ what: String, done: Int, of all: Int) -> String {
-        guard all > 0 else { return "  waiting for \(what)" }
-        let full = min(barWidth, max(0, barWidth * done / all))
-        let bar = String(repeating: "█", count: full) + String(repeating: "░", count: barWidth - full)
-        return "  \(bar)  \(Numeral.grouped(done)) of \(Numeral.grouped(all)): \(what)"
+    static func line(_ what: String, done: Int, of total: Int) -> String {
+        guard total > 0 else { return "  waiting for \(what)" }
+        let filledColumns = min(barWidth, max(0, barWidth * done / total))
+        let bar = String(repeating: "█", count: filledColumns) + String(repeating: "░", count: barWidth - filledColumns)
+        return "  \(bar)  \(Numeral.grouped(done)) of \(Numeral.grouped(total)): \(what)"
     }
 
     /// Removes the bar.
     mutating func clear() {
         if isTerminal, isDrawn { write("\r\u{1B}[K") }
         isDrawn = false
-        nextMilliseconds = 0
+        nextUpdateMilliseconds = 0
     }
 
     private func write(_ text: String) {

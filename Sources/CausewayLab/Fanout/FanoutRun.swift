@@ -146,8 +146,8 @@ final class FanoutRun {
             return isProbed && read == members
         }
         try wait("the members to join", progress: { (read, self.members) }, until: isJoined)
-        guard commandProducer.failed == 0 else {
-            throw LabError("\(commandProducer.failed) registrations did not reach the broker")
+        guard commandProducer.undeliveredRecords == 0 else {
+            throw LabError("\(commandProducer.undeliveredRecords) registrations did not reach the broker")
         }
         return Joining(
             milliseconds: Clock.milliseconds - began,
@@ -217,8 +217,8 @@ final class FanoutRun {
     private func fanOut() throws(LabError) -> Round {
         try results.drain()
         results.singleCommands?.begin(.during, atMilliseconds: Clock.milliseconds)
-        let accepted = try phones.accepted().pushes
-        for worker in deployment.workers { try ProcessTime.forgetPeak(of: worker.identifier) }
+        let accepted = try phones.acceptedCounts().pushes
+        for worker in deployment.workers { try ProcessTime.resetPeak(of: worker.identifier) }
         let (workersBefore, redisBefore) = (workerMicroseconds, redisMicroseconds)
         let first = FanoutContent(number: 1, timestamp: Clock.wallMilliseconds / 1_000)
         var round = Round(
@@ -256,7 +256,7 @@ final class FanoutRun {
     private func awaitPushes(_ count: Int, since accepted: Int) throws(LabError) {
         var pushes = 0
         let isReached = { [self] () throws(LabError) -> Bool in
-            pushes = try phones.accepted().pushes - accepted
+            pushes = try phones.acceptedCounts().pushes - accepted
             return pushes >= count
         }
         try wait("\(Numeral.grouped(count)) pushes", progress: { (pushes, self.members) }, until: isReached)
@@ -271,7 +271,12 @@ final class FanoutRun {
         let outcome = record.withUnsafeBytes { value in
             Array(FanoutCrowd.audience.utf8)
                 .withUnsafeBytes { key in
-                    commandProducer.producer.produce(topic: commandProducer.commands, key: key, value: value, opaque: 0)
+                    commandProducer.producer.produce(
+                        topic: commandProducer.commandsTopic,
+                        key: key,
+                        value: value,
+                        opaque: 0
+                    )
                 }
         }
         guard case .queued = outcome else { throw LabError("the command could not be produced") }

@@ -62,7 +62,7 @@ struct SingleCommandLoad {
         while writtenInPhase < due {
             let activity = crowd.crowd.identifier(written % crowd.crowd.count)
             let value = Self.record(phase, written, activity: activity, timestamp: wallMilliseconds / 1_000)
-            switch commandProducer.command(key: activity, value: value) {
+            switch commandProducer.produceCommand(key: activity, value: value) {
             case .queued: break
             case .queueFull: return
             case .failed(let error): throw LabError("a single command could not be produced: \(error)")

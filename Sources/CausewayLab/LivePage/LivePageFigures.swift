@@ -108,7 +108,7 @@ struct RecentFreshness {
     mutating func measure(_ whole: Histogram, nowMilliseconds: Int64) -> LivePageFigures.Freshness? {
         guard nowMilliseconds >= nextMilliseconds else { return newest }
         nextMilliseconds = nowMilliseconds + Self.windowMilliseconds
-        let recent = whole.since(histogram)
+        let recent = whole.subtracting(histogram)
         histogram = whole
         newest = recent.percentile(50)
             .flatMap { p50 in

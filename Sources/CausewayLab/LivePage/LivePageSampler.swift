@@ -90,13 +90,13 @@ final class LivePageSampler: @unchecked Sendable {
         let client = ControlClient(port: parts.controlPort)
         for step in steps {
             if case .begin(.cutConnections) = step {
-                _ = try? client.body("POST", "/cut")
+                _ = try? client.requestBody("POST", "/cut")
                 continue
             }
-            _ = try? client.body("PUT", "/faults", body: Array(pageState.disturbances.faults.utf8))
+            _ = try? client.requestBody("PUT", "/faults", body: Array(pageState.disturbances.faults.utf8))
             switch step {
             case .begin(.blackHole):
-                _ = try? client.body("POST", "/silence", body: Array(#"{"stopsReading":true}"#.utf8))
+                _ = try? client.requestBody("POST", "/silence", body: Array(#"{"stopsReading":true}"#.utf8))
             default: break
             }
         }
@@ -114,7 +114,7 @@ final class LivePageSampler: @unchecked Sendable {
             for index in viewers.indices { viewers[index].cursor = 0 }
         }
         let client = parts.map { ControlClient(port: $0.controlPort) }
-        let service = client.flatMap { try? $0.body("GET", "/stats") }
+        let service = client.flatMap { try? $0.requestBody("GET", "/stats") }
         var events: [Int: (bytes: [UInt8], next: Int)] = [:]
         for index in viewers.indices {
             let cursor = viewers[index].cursor
@@ -141,7 +141,7 @@ final class LivePageSampler: @unchecked Sendable {
     /// simulator does not answer.
     private func readScreens(from client: ControlClient, since cursor: Int) -> (response: [UInt8], next: Int)? {
         let focus = PageFrame.wall(of: phones).map(String.init).joined(separator: ",")
-        guard let response = try? client.body("GET", "/screens?since=\(cursor)&focus=\(focus)"),
+        guard let response = try? client.requestBody("GET", "/screens?since=\(cursor)&focus=\(focus)"),
             let next = PageFrame.number("next", in: response), let count = PageFrame.number("phones", in: response)
         else { return nil }
         guard count != phones else { return (response, next) }

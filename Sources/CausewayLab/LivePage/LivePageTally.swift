@@ -15,7 +15,7 @@ struct LivePageTally {
         guard result.isComplete, !result.isOfRange, !result.isOfBroadcast else { return }
         // If a command was held, its second result names the registration that released it. This result must
         // not count the command again.
-        commands += result.superseded + (result.isFromCommands ? 1 : 0)
+        commands += result.supersededCommands + (result.isFromCommands ? 1 : 0)
         guard result.isFromCommands, result.outcome == .accepted || result.roundOutcome == .delivered,
             result.recordMilliseconds > 0, result.responseMilliseconds > 0
         else { return }

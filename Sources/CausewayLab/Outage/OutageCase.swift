@@ -91,7 +91,7 @@ struct OutageWorkers {
     var apns: [String: String] = [:]
     var policy: [String: String] = [:]
     /// Properties of the consumer. The short session lets the group notice a killed worker soon.
-    var consumer = ["session.timeout.ms": "6000", "heartbeat.interval.ms": "1000"]
+    var consumerProperties = ["session.timeout.ms": "6000", "heartbeat.interval.ms": "1000"]
     var drainMilliseconds: Int64 = 8_000
 }
 

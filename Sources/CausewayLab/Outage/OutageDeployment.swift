@@ -50,7 +50,7 @@ final class OutageDeployment {
                 properties: [
                     ("bootstrap.servers", base.bootstrapServers), ("group.id", WorkerConfigurationText.group),
                 ],
-                topic: CommandProducer.commandsTopic,
+                topic: CommandProducer.commandsTopicName,
                 partitions: Int32(outage.partitions)
             )
         } catch {
@@ -104,7 +104,7 @@ final class OutageDeployment {
             output: .pipe
         )
         base.parts.append(process)
-        let place = try base.place(Deployment.SimulatorEndpoints.self, of: process)
+        let place = try base.readEndpoints(Deployment.SimulatorEndpoints.self, from: process)
         return OutageService(name, process: process, place: place, pushLog: log)
     }
 
@@ -137,7 +137,7 @@ final class OutageDeployment {
         WorkerConfigurationText(
             httpPort: httpPorts[number],
             bootstrapServers: base.bootstrapServers,
-            consumer: outage.workers.consumer.merging(["fetch.wait.max.ms": "50"]) { $1 },
+            consumerProperties: outage.workers.consumerProperties.merging(["fetch.wait.max.ms": "50"]) { $1 },
             redis: redis.configuration,
             apns: sorted(Self.apns.merging(outage.workers.apns) { $1 }) + [
                 ("caFile", "\"\(base.path("authorities.pem"))\"")
@@ -287,9 +287,9 @@ final class OutageDeployment {
     // MARK: - Running and ending
 
     /// Copies new registrations to Kafka. Returns how many have been copied since the start.
-    func carryRegistrations(to commandProducer: CommandProducer) throws(LabError) -> Int {
+    func copyRegistrations(to commandProducer: CommandProducer) throws(LabError) -> Int {
         var sum = 0
-        for service in services { sum += try service.carryRegistrations(to: commandProducer) }
+        for service in services { sum += try service.copyRegistrations(to: commandProducer) }
         return sum
     }
 

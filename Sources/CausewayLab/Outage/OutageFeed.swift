@@ -112,7 +112,7 @@ struct OutageFeed {
         let outcome = value.withUnsafeBytes { value in
             key.withUTF8 { key in
                 commandProducer.producer.produce(
-                    topic: commandProducer.commands,
+                    topic: commandProducer.commandsTopic,
                     key: UnsafeRawBufferPointer(key),
                     value: value,
                     opaque: 0

@@ -165,7 +165,7 @@ final class OutageRedis {
     func keys() throws(LabError) -> Int {
         var sum = 0
         for server in sentinel == nil ? servers[...] : servers.prefix(1) {
-            sum += try Deployment.keys(port: server.port)
+            sum += try Deployment.keyCount(port: server.port)
         }
         return sum
     }

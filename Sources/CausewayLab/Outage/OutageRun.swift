@@ -6,7 +6,7 @@ import Kafka
 /// results. It ends when all phones show the right state or the case's time limit has passed.
 final class OutageRun {
     private static let pollMicroseconds: UInt32 = 10_000
-    private static let carryMilliseconds: Int64 = 100
+    private static let copyIntervalMilliseconds: Int64 = 100
     private static let pollMilliseconds: Int64 = 1_000
     private static let lagTimeoutMilliseconds: Int32 = 1_000
     /// How long the phones are observed after they show the right state. A repeated alert would arrive within
@@ -26,7 +26,7 @@ final class OutageRun {
     private var lag = CommitLag()
     private var nextLagMilliseconds: Int64 = 0
     private var areRegistrationsHeld = false
-    private var nextCarryMilliseconds: Int64 = 0
+    private var nextCopyMilliseconds: Int64 = 0
     /// When the first command was due, UNIX milliseconds.
     private var beganMilliseconds: Int64 = 0
 
@@ -70,10 +70,10 @@ final class OutageRun {
         let deadline = Clock.milliseconds + Self.startMilliseconds
         while true {
             try poll()
-            let carried = try deployment.carryRegistrations(to: commandProducer)
-            let registered = try outage.workers.startFirst ? deployment.redis.keys() : carried
+            let copied = try deployment.copyRegistrations(to: commandProducer)
+            let registered = try outage.workers.startFirst ? deployment.redis.keys() : copied
             let expected = outage.expectedRegistrations
-            if carried >= expected, registered >= expected { return }
+            if copied >= expected, registered >= expected { return }
             guard Clock.milliseconds < deadline else {
                 throw LabError("only \(registered) of \(expected) tokens are registered")
             }
@@ -123,9 +123,9 @@ final class OutageRun {
         try deployment.check()
         commandProducer.takeReports()
         try outcomes.drain()
-        if !areRegistrationsHeld, Clock.milliseconds >= nextCarryMilliseconds {
-            nextCarryMilliseconds = Clock.milliseconds + Self.carryMilliseconds
-            _ = try deployment.carryRegistrations(to: commandProducer)
+        if !areRegistrationsHeld, Clock.milliseconds >= nextCopyMilliseconds {
+            nextCopyMilliseconds = Clock.milliseconds + Self.copyIntervalMilliseconds
+            _ = try deployment.copyRegistrations(to: commandProducer)
         }
         measureLag()
         usleep(Self.pollMicroseconds)

@@ -12,7 +12,7 @@ final class OutageService {
     let place: Deployment.SimulatorEndpoints
     private let client: ControlClient
     private var log: LineTail
-    private var registrationsCarried = 0
+    private var copiedRegistrations = 0
     /// Whether the process is frozen. A frozen process answers no request.
     var isFrozen = false
 
@@ -36,7 +36,7 @@ final class OutageService {
     /// Creates all phones of an app, and the activities that the app itself begins.
     func make(_ app: OutageApp) throws(LabError) {
         let devices = Set((0..<app.activities).map(app.device)).sorted()
-        try client.object(
+        try client.requestObject(
             "POST",
             "/phones",
             [
@@ -53,7 +53,7 @@ final class OutageService {
             }
         guard !own.isEmpty else { return }
         let timestamp = Clock.wallMilliseconds / 1_000 - app.ageSeconds - 60
-        try client.object(
+        try client.requestObject(
             "POST",
             "/activities",
             [
@@ -65,15 +65,15 @@ final class OutageService {
 
     /// Copies new registrations to Kafka, as an app's server does. Returns how many have been copied since
     /// the start.
-    func carryRegistrations(to commandProducer: CommandProducer) throws(LabError) -> Int {
-        guard !isFrozen else { return registrationsCarried }
+    func copyRegistrations(to commandProducer: CommandProducer) throws(LabError) -> Int {
+        guard !isFrozen else { return copiedRegistrations }
         let page = try SimulatedPhones(client: client)
-            .registrations(since: registrationsCarried, limit: Self.registrationsPage, waitMilliseconds: 0)
+            .registrations(since: copiedRegistrations, limit: Self.registrationsPage, waitMilliseconds: 0)
         for record in page.records where try !commandProducer.register(key: record.key, value: record.value) {
             throw LabError("the queue of registrations is full")
         }
-        registrationsCarried = page.next
-        return registrationsCarried
+        copiedRegistrations = page.next
+        return copiedRegistrations
     }
 
     func setFaults(_ shares: [String: Double]) throws(LabError) {
@@ -81,16 +81,16 @@ final class OutageService {
         // The simulator can lose the answer to a push. Such a push must have no effect on a phone, because
         // otherwise the judge could not know whether its alert rang.
         members["lostAnswersAreApplied"] = false
-        try client.object("PUT", "/faults", members)
+        try client.requestObject("PUT", "/faults", members)
     }
 
-    func clearFaults() throws(LabError) { try client.object("DELETE", "/faults") }
+    func clearFaults() throws(LabError) { try client.requestObject("DELETE", "/faults") }
 
     /// Closes all connections without GOAWAY and close_notify. Requests without an answer have no effect.
-    func cut() throws(LabError) { try client.object("POST", "/cut") }
+    func cut() throws(LabError) { try client.requestObject("POST", "/cut") }
 
     func rotateToken(of activity: String, app: OutageApp) throws(LabError) {
-        try client.object("POST", "/rotate", ["app": app.bundleIdentifier, "activity": activity])
+        try client.requestObject("POST", "/rotate", ["app": app.bundleIdentifier, "activity": activity])
     }
 
     // MARK: - Looking
@@ -98,7 +98,7 @@ final class OutageService {
     /// Returns what the phones show of an app's activities, by activity.
     func screens(of app: OutageApp) throws(LabError) -> [String: OutageHistory.Screen] {
         let target = "/activities?app=\(app.bundleIdentifier)&limit=\(Self.activitiesMax)"
-        let answer = try client.object("GET", target)
+        let answer = try client.requestObject("GET", target)
         guard let list = answer["activities"] as? [[String: Any]] else {
             throw LabError("the simulator's list of activities has an unexpected form")
         }

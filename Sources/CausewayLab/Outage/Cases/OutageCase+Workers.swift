@@ -27,7 +27,7 @@ extension OutageCase {
             name: "worker-killed",
             summary: "One of three workers is killed; the others serve its activities, with the default session",
             apps: [OutageApp(startedByPush: 40, durationMilliseconds: 24_000)],
-            workers: OutageWorkers(count: 3, lanes: 1, consumer: [:]),
+            workers: OutageWorkers(count: 3, lanes: 1, consumerProperties: [:]),
             steps: [OutageStep(at: 6_000, .kill(.worker(0)), forgetting: 1_000)],
             expectations: [.never("failed"), .invalidations(0), .silence(milliseconds: 12_000)],
             checkDelayMillisecondsMax: 60_000

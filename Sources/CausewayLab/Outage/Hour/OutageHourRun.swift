@@ -68,10 +68,10 @@ final class OutageHourRun {
         try deployment.startWorkers()
         let deadline = Clock.milliseconds + Self.startMilliseconds
         while true {
-            let carried = try deployment.carryRegistrations(to: commandProducer)
+            let copied = try deployment.copyRegistrations(to: commandProducer)
             try poll()
             let (registered, expected) = (try deployment.redis.keys(), outage.expectedRegistrations)
-            if carried >= expected, registered >= expected { return }
+            if copied >= expected, registered >= expected { return }
             guard Clock.milliseconds < deadline else {
                 throw LabError("only \(registered) of \(expected) tokens are registered")
             }

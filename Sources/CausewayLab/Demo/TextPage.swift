@@ -1,7 +1,7 @@
 import Numbers
 
 /// A box of text, drawn with Unicode lines. Every row has the same width.
-struct Page {
+struct TextPage {
     enum Style {
         case plain, heading, faint, good, bad
 
@@ -39,15 +39,15 @@ struct Page {
     }
 
     /// Adds a section with rows across the whole page.
-    mutating func section(_ rows: [Cell]) {
-        rule(below: [])
+    mutating func addSection(_ rows: [Cell]) {
+        addRule(below: [])
         for row in rows { lines.append("│ " + text(row, width: Self.width - 4) + " │") }
     }
 
     /// Adds a section with two columns of rows. Empty rows fill the shorter column.
-    mutating func section(left: [Cell], right: [Cell]) {
+    mutating func addSection(left: [Cell], right: [Cell]) {
         let middle = Self.width / 2
-        rule(below: [middle])
+        addRule(below: [middle])
         for index in 0..<max(left.count, right.count) {
             let leftText = text(index < left.count ? left[index] : .empty, width: middle - 3)
             let rightText = text(index < right.count ? right[index] : .empty, width: Self.width - middle - 4)
@@ -56,11 +56,11 @@ struct Page {
     }
 
     mutating func close() {
-        rule(below: nil)
+        addRule(below: nil)
     }
 
     /// Adds the line between two sections. `below` is nil for the bottom of the page.
-    private mutating func rule(below: [Int]?) {
+    private mutating func addRule(below: [Int]?) {
         let isTop = lines.isEmpty
         var line = isTop ? "╭" : below == nil ? "╰" : "├"
         for column in 1..<Self.width - 1 {
@@ -86,7 +86,7 @@ struct Page {
     }
 }
 
-extension Page {
+extension TextPage {
     /// The most matches that are listed. The figures count all matches.
     static let scoresMax = 6
     static let wrongPhonesMax = 10
@@ -101,12 +101,12 @@ extension Page {
                 value: "\(Numeral.grouped(figures.balls)) balls in \(Numeral.oneDecimal(figures.seasonSeconds)) s"
             ),
         ]
-        section(season + Self.audiences(figures))
-        section(left: Self.commands(figures), right: Self.pushes(figures))
-        section(left: Self.freshness(figures), right: Self.cost(figures))
-        section(Self.others(figures))
-        section(Self.scores(figures))
-        section(Self.verdict(figures))
+        addSection(season + Self.audiences(figures))
+        addSection(left: Self.commands(figures), right: Self.pushes(figures))
+        addSection(left: Self.freshness(figures), right: Self.cost(figures))
+        addSection(Self.others(figures))
+        addSection(Self.scores(figures))
+        addSection(Self.verdict(figures))
         close()
     }
 
@@ -130,8 +130,8 @@ extension Page {
     private static func commands(_ figures: DemoFigures) -> [Cell] {
         [Cell(label: "COMMANDS", value: Numeral.grouped(figures.commands), style: .heading)]
             + figures.outcomes.map { entry in
-                let share = Numeral.percent(entry.count, of: figures.commands)
-                let padded = String(repeating: " ", count: max(0, 7 - share.count)) + share
+                let percentage = Numeral.percent(entry.count, of: figures.commands)
+                let padded = String(repeating: " ", count: max(0, 7 - percentage.count)) + percentage
                 return Cell(label: entry.outcome, value: "\(Numeral.grouped(entry.count))  \(padded)")
             }
     }
@@ -196,9 +196,10 @@ extension Page {
 
     private static func scores(_ figures: DemoFigures) -> [Cell] {
         let step = max(1, figures.scores.count / scoresMax)
-        let shown = stride(from: 0, to: figures.scores.count, by: step).prefix(scoresMax).map { figures.scores[$0] }
+        let shownScores = stride(from: 0, to: figures.scores.count, by: step).prefix(scoresMax)
+            .map { figures.scores[$0] }
         return [Cell(label: "ON THE LOCK SCREENS", style: .heading)]
-            + shown.map { Cell(label: $0.result, value: "\($0.first)  \($0.second)") }
+            + shownScores.map { Cell(label: $0.result, value: "\($0.first)  \($0.second)") }
     }
 
     private static func verdict(_ figures: DemoFigures) -> [Cell] {

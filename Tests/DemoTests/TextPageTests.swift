@@ -4,7 +4,7 @@ import Testing
 @testable import CausewayLab
 
 @Suite("The page at the end", .ownThread)
-struct PageTests {
+struct TextPageTests {
     static func figures() throws -> DemoFigures {
         var histogram = Histogram()
         for value in [12, 40, 900] { histogram.add(milliseconds: Int64(value)) }
@@ -55,21 +55,21 @@ struct PageTests {
 
     @Test func `Every line is as wide as the page`() throws {
         var figures = try Self.figures()
-        #expect(Page(figures, isColoured: false).lines.allSatisfy { $0.count == Page.width })
+        #expect(TextPage(figures, isColoured: false).lines.allSatisfy { $0.count == TextPage.width })
         figures.wrongPhones = (0..<20)
             .map { .init(activity: "1136561-\($0)", shows: String(repeating: "long ", count: 40)) }
         figures.freshness = nil
         figures.retries = 12
         figures.deadLetters = 3
         figures.scores = []
-        #expect(Page(figures, isColoured: false).lines.allSatisfy { $0.count == Page.width })
+        #expect(TextPage(figures, isColoured: false).lines.allSatisfy { $0.count == TextPage.width })
     }
 
     @Test func `Audiences are named`() throws {
         var figures = try Self.figures()
         (figures.audiences, figures.commands) = (60, 14_400)
-        let lines = Page(figures, isColoured: false).lines
-        #expect(lines.allSatisfy { $0.count == Page.width })
+        let lines = TextPage(figures, isColoured: false).lines
+        #expect(lines.allSatisfy { $0.count == TextPage.width })
         let text = lines.joined(separator: "\n")
         for expected in [
             "one command a ball, to the audience of its match", "12.5 pushes a command", "from record to last phone",
@@ -91,8 +91,8 @@ struct PageTests {
     @Test func `Channels are counted`() throws {
         var figures = try Self.figures()
         (figures.audiences, figures.channels) = (60, Self.channels)
-        let lines = Page(figures, isColoured: false).lines
-        #expect(figures.isGood && lines.allSatisfy { $0.count == Page.width })
+        let lines = TextPage(figures, isColoured: false).lines
+        #expect(figures.isGood && lines.allSatisfy { $0.count == TextPage.width })
         let text = lines.joined(separator: "\n")
         for expected in [
             "1,500 phones are on 60 channels", "25.0 phones a broadcast", "BROADCASTS", "75,000",
@@ -116,7 +116,7 @@ struct PageTests {
     }
 
     @Test func `The lines of the frame meet the columns`() throws {
-        let lines = Page(try Self.figures(), isColoured: false).lines
+        let lines = TextPage(try Self.figures(), isColoured: false).lines
         #expect(lines.first?.hasPrefix("╭") == true && lines.last?.hasPrefix("╰") == true)
         #expect(lines.contains { $0.hasPrefix("├") && $0.contains("┬") })
         #expect(lines.contains { $0.hasPrefix("├") && $0.contains("┼") })
@@ -124,7 +124,7 @@ struct PageTests {
     }
 
     @Test func `The page shows the figures`() throws {
-        let text = Page(try Self.figures(), isColoured: false).lines.joined(separator: "\n")
+        let text = TextPage(try Self.figures(), isColoured: false).lines.joined(separator: "\n")
         for expected in [
             "718,800", "180,000   25.0 %", "538,800   75.0 %", "at priority 5", "130,000", "7.20 s of CPU", "40.0 µs",
             "10.0 µs",
@@ -137,7 +137,7 @@ struct PageTests {
     }
 
     @Test func `The page has colours only on request`() throws {
-        #expect(Page(try Self.figures(), isColoured: true).lines.contains { $0.contains("\u{1B}[1;32m") })
+        #expect(TextPage(try Self.figures(), isColoured: true).lines.contains { $0.contains("\u{1B}[1;32m") })
     }
 
     @Test func `A wrong phone is named`() throws {
@@ -146,7 +146,7 @@ struct PageTests {
         figures.phonesWithFinalScore = 2_999
         figures.wrongPhones = [.init(activity: "1136561-0007", shows: "CSK 165/9 (19.4), no result")]
         #expect(!figures.isGood)
-        let text = Page(figures, isColoured: true).lines.joined(separator: "\n")
+        let text = TextPage(figures, isColoured: true).lines.joined(separator: "\n")
         #expect(text.contains("1136561-0007 shows CSK 165/9 (19.4), no result"))
         #expect(text.contains("\u{1B}[1;31m"))
     }
