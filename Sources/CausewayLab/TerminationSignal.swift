@@ -32,7 +32,7 @@ struct TerminationSignal {
 
     /// Returns when a signal has arrived. Waits on its own thread, because Swift's thread pool may have a
     /// single thread.
-    func arrival() async {
+    func awaitArrival() async {
         await withCheckedContinuation { continuation in
             Thread.detachNewThread {
                 wait()
@@ -43,12 +43,12 @@ struct TerminationSignal {
 
     /// Returns when a signal has arrived. If `input` is given, also returns when it has ended.
     func wait(orEndOf input: Int32? = nil) {
-        var awaited = [pollfd(fd: Self.ends.reading, events: Int16(POLLIN), revents: 0)]
-        if let input { awaited.append(pollfd(fd: input, events: Int16(POLLIN), revents: 0)) }
+        var descriptors = [pollfd(fd: Self.ends.reading, events: Int16(POLLIN), revents: 0)]
+        if let input { descriptors.append(pollfd(fd: input, events: Int16(POLLIN), revents: 0)) }
         while true {
-            guard poll(&awaited, nfds_t(awaited.count), -1) > 0 else { continue }
-            if awaited[0].revents != 0 { return }
-            if awaited.count > 1, awaited[1].revents != 0, let input {
+            guard poll(&descriptors, nfds_t(descriptors.count), -1) > 0 else { continue }
+            if descriptors[0].revents != 0 { return }
+            if descriptors.count > 1, descriptors[1].revents != 0, let input {
                 var discarded = [UInt8](repeating: 0, count: 4_096)
                 if read(input, &discarded, discarded.count) <= 0 { return }
             }

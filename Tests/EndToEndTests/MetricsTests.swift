@@ -25,7 +25,7 @@ struct MetricsTests {
             defer { reader.close() }
             try phones.createPhones(for: feed)
             try run.relay(until: 30)
-            try feed.start(to: commandProducer.commandsTopic, of: commandProducer.producer)
+            try feed.sendStarts(to: commandProducer.commandsTopic, of: commandProducer.producer)
             try run.relay(until: 40)
             let early = try run.awaitMetrics("pushes") { ($0.sum("causeway_pushes_total") ?? 0) > 0 }
 

@@ -146,7 +146,7 @@ private final class Match {
         try phones.createPhones(for: feed)
         // The app starts half of the activities; pushes start the other half.
         try run.relay(until: followers + followers / 2)
-        try feed.start(to: commandProducer.commandsTopic, of: commandProducer.producer)
+        try feed.sendStarts(to: commandProducer.commandsTopic, of: commandProducer.producer)
         try run.relay(until: 2 * followers)
     }
 

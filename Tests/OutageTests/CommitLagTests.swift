@@ -8,7 +8,7 @@ struct CommitLagTests {
     private func longest(_ polls: [(milliseconds: Int64, committed: Int64?, end: Int64)]) -> Int64 {
         var lag = CommitLag()
         for poll in polls {
-            lag.note([.init(committed: poll.committed, end: poll.end)], at: poll.milliseconds)
+            lag.addPoll([.init(committed: poll.committed, end: poll.end)], at: poll.milliseconds)
         }
         return lag.longestMilliseconds
     }
@@ -27,9 +27,9 @@ struct CommitLagTests {
 
     @Test func `Each partition's wait is measured separately`() {
         var lag = CommitLag()
-        lag.note([.init(committed: 0, end: 2), .init(committed: 0, end: 0)], at: 0)
-        lag.note([.init(committed: 2, end: 2), .init(committed: 0, end: 4)], at: 5_000)
-        lag.note([.init(committed: 2, end: 2), .init(committed: 0, end: 4)], at: 6_500)
+        lag.addPoll([.init(committed: 0, end: 2), .init(committed: 0, end: 0)], at: 0)
+        lag.addPoll([.init(committed: 2, end: 2), .init(committed: 0, end: 4)], at: 5_000)
+        lag.addPoll([.init(committed: 2, end: 2), .init(committed: 0, end: 4)], at: 6_500)
         #expect(lag.longestMilliseconds == 1_500)
     }
 }

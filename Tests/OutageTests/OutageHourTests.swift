@@ -5,39 +5,44 @@ import Testing
 
 @Suite("An hour without one app's host")
 struct OutageHourTests {
-    private static let plan = OutageHourSchedule(minutesBeforeOutage: 1, awayMinutes: 4, afterMinutes: 1, activities: 2)
+    private static let schedule = OutageHourSchedule(
+        minutesBeforeOutage: 1,
+        awayMinutes: 4,
+        minutesAfterReturn: 1,
+        activities: 2
+    )
 
     /// Six minutes of measurements, with an outage from the second to the fifth minute.
     private static func minutes(_ change: (inout OutageMinute) -> Void = { _ in }) -> [OutageMinute] {
         (1...6)
             .map { number in
-                var minute = OutageMinute(number: number, isUnreachable: (2...5).contains(number))
+                var minute = OutageMinute(number: number, isHostUnreachable: (2...5).contains(number))
                 for milliseconds in 1...100 { minute.freshness.add(milliseconds: Int64(milliseconds)) }
-                minute.commitMilliseconds = 8_000
+                minute.longestCommitMilliseconds = 8_000
                 minute.residentBytes = 100 << 20
                 change(&minute)
                 return minute
             }
     }
 
-    private func broken(
+    private func brokenPromises(
         _ minutes: [OutageMinute] = minutes(),
         pushes: [String: [Bool]] = ["a": [true], "b": [true]],
         wrongScreens: Int = 0,
         failed: Int = 0
     ) -> [String] {
         OutageHourJudge(
-            plan: Self.plan,
+            schedule: Self.schedule,
             minutes: minutes,
             pushesAfterReturn: pushes,
             wrongScreens: wrongScreens,
             failedCommands: failed
         )
-        .broken
+        .brokenPromises
     }
 
     @Test func `A run that keeps all promises breaks none`() {
-        #expect(broken() == [])
+        #expect(brokenPromises() == [])
     }
 
     @Test func `Each broken promise is reported`() {
@@ -45,19 +50,22 @@ struct OutageHourTests {
             guard minute.number == 3 else { return }
             for _ in 1...10 { minute.freshness.add(milliseconds: 9_000) }
         }
-        #expect(broken(late) == ["in 1 minutes 99 of 100 healthy pushes took over 2500 ms"])
-        #expect(broken(Self.minutes { if $0.number == 4 { $0.freshness = Histogram() } }).count == 1, "none came")
-        let uncommitted = Self.minutes { if $0.number == 5 { $0.commitMilliseconds = 60_001 } }
-        #expect(broken(uncommitted) == ["a record waited 60001 ms for its commit"])
+        #expect(brokenPromises(late) == ["in 1 minutes 99 of 100 healthy pushes took over 2500 ms"])
+        #expect(
+            brokenPromises(Self.minutes { if $0.number == 4 { $0.freshness = Histogram() } }).count == 1,
+            "none came"
+        )
+        let uncommitted = Self.minutes { if $0.number == 5 { $0.longestCommitMilliseconds = 60_001 } }
+        #expect(brokenPromises(uncommitted) == ["a record waited 60001 ms for its commit"])
         let growing = Self.minutes { $0.residentBytes = Int64(100 + $0.number * 3) << 20 }
-        #expect(broken(growing) == ["resident memory grew from 109 to 115 MiB"])
-        #expect(broken(wrongScreens: 2) == ["2 phones do not show the newest state"])
-        #expect(broken(failed: 1) == ["1 commands have the outcome failed"])
+        #expect(brokenPromises(growing) == ["resident memory grew from 109 to 115 MiB"])
+        #expect(brokenPromises(wrongScreens: 2) == ["2 phones do not show the newest state"])
+        #expect(brokenPromises(failed: 1) == ["1 commands have the outcome failed"])
     }
 
     @Test(arguments: [["a": [true]], ["a": [true], "b": [true, true]], ["a": [true], "b": [false]]])
     func `Each activity must get exactly one push, the newest`(pushes: [String: [Bool]]) {
-        #expect(broken(pushes: pushes) == ["1 affected activities did not get exactly one push, the newest"])
+        #expect(brokenPromises(pushes: pushes) == ["1 affected activities did not get exactly one push, the newest"])
     }
 
     @Test func `A minute is one line`() {
@@ -68,7 +76,7 @@ struct OutageHourTests {
     }
 
     @Test func `The affected app stops before its host returns`() {
-        let outage = Self.plan.outage
+        let outage = Self.schedule.outage
         #expect(outage.apps.map(\.durationMilliseconds) == [295_000, 360_000])
         #expect(outage.steps.map(\.milliseconds) == [60_000, 300_000])
     }
@@ -78,15 +86,15 @@ struct OutageHourTests {
         func push(_ timestamp: Int64) -> OutageHistory.Push {
             OutageHistory.Push(milliseconds: 0, status: 200, activity: "a", timestamp: timestamp)
         }
-        pushes.note(push(1_000), isNewest: true)
+        pushes.add(push(1_000), isNewest: true)
         pushes.hostWentAway(atSeconds: 1_001)
-        pushes.note(push(1_001), isNewest: true)
+        pushes.add(push(1_001), isNewest: true)
         pushes.hostReturned()
-        pushes.note(push(1_001), isNewest: false)
-        #expect(pushes.areNewest == [:])
-        pushes.note(push(1_002), isNewest: false)
-        pushes.note(push(1_300), isNewest: true)
-        #expect(pushes.areNewest == ["a": [false, true]])
+        pushes.add(push(1_001), isNewest: false)
+        #expect(pushes.newestFlags == [:])
+        pushes.add(push(1_002), isNewest: false)
+        pushes.add(push(1_300), isNewest: true)
+        #expect(pushes.newestFlags == ["a": [false, true]])
     }
 
     @Test func `A push is recognized by its state`() {
@@ -94,7 +102,7 @@ struct OutageHourTests {
         for number in 1...100 { recent.append(command(UInt64(number))) }
         let newest = OutageHistory.Push(milliseconds: 0, status: 200, activity: "a", state: "state 100")
         #expect(recent.command(of: newest)?.version.sequence == 100)
-        #expect(recent.newest(of: "a")?.version.sequence == 100)
+        #expect(recent.newestCommand(of: "a")?.version.sequence == 100)
         let forgotten = OutageHistory.Push(milliseconds: 0, status: 200, activity: "a", state: "state 1")
         #expect(recent.command(of: forgotten) == nil)
     }

@@ -23,7 +23,7 @@ struct OutageJudgeTests {
     }
 
     private func counts(_ verdict: OutageVerdict) -> [Int] {
-        [verdict.lost.count, verdict.old.count, verdict.twice.count, verdict.repeatedAfterCrash.count]
+        [verdict.losses.count, verdict.oldPushes.count, verdict.repeats.count, verdict.excusedRepeats.count]
     }
 
     @Test func `A correct history has no fault`() {
@@ -46,21 +46,21 @@ struct OutageJudgeTests {
         history.push(1, at: 100)
         history.screen(1)
         let verdict = history.verdict()
-        #expect(verdict.lost == ["a: shows 1, not 2"])
+        #expect(verdict.losses == ["a: shows 1, not 2"])
         #expect(verdict.longestSilenceMilliseconds == 28_000)
     }
 
     @Test func `An end that did not come is a loss`() {
         var history = correctHistory()
         history.screen(5)
-        #expect(history.verdict().lost == ["a: has not ended"])
+        #expect(history.verdict().losses == ["a: has not ended"])
     }
 
     @Test func `A start that did not come is a loss`() {
         var history = History()
         history.command(1, .start, at: 0, alert: true)
         history.command(2, at: 2_000)
-        #expect(history.verdict().lost == ["a: no phone has it"])
+        #expect(history.verdict().losses == ["a: no phone has it"])
         #expect(history.verdict(bounds: AgeBounds(startSeconds: 10)).isGood, "it may not come so late")
     }
 
@@ -79,7 +79,7 @@ struct OutageJudgeTests {
         history.command(2, at: 2_000, expiresAt: 12_000)
         history.screen(1)
         #expect(history.verdict().isGood)
-        #expect(history.verdict(at: 11_000).lost.count == 1)
+        #expect(history.verdict(at: 11_000).losses.count == 1)
     }
 
     @Test func `An invalid command, or one after the end, is not the newest state`() {
@@ -95,7 +95,7 @@ struct OutageJudgeTests {
         history.command(2, at: 2_000)
         history.push(2, at: 2_100)
         history.screen(2)
-        #expect(history.verdict().lost == ["a: the alert of 1 never rang"])
+        #expect(history.verdict().losses == ["a: the alert of 1 never rang"])
         #expect(history.verdict(bounds: AgeBounds(alertSeconds: 20)).isGood, "it may not ring so late")
     }
 
@@ -114,7 +114,7 @@ struct OutageJudgeTests {
         history.command(1, at: 0, alert: true)
         history.push(1, at: 100, alert: 1, status: 503, nil)
         history.screen(1)
-        #expect(history.verdict().lost == ["a: the alert of 1 never rang"])
+        #expect(history.verdict().losses == ["a: the alert of 1 never rang"])
     }
 
     // MARK: - Old states
@@ -122,19 +122,19 @@ struct OutageJudgeTests {
     @Test func `Back in time`() {
         var history = correctHistory()
         history.push(2, at: 6_500)
-        #expect(history.verdict().old == ["a: 2 after a newer one"])
+        #expect(history.verdict().oldPushes == ["a: 2 after a newer one"])
     }
 
     @Test func `A push that the phone dropped as old is a fault`() {
         var history = correctHistory()
         history.push(4, at: 6_500, .droppedAsOld)
-        #expect(history.verdict().old.count == 1)
+        #expect(history.verdict().oldPushes.count == 1)
     }
 
     @Test func `A push after the end is a fault`() {
         var history = correctHistory()
         history.push(5, at: 9_000, .droppedAsOld)
-        #expect(history.verdict().old.count == 1)
+        #expect(history.verdict().oldPushes.count == 1)
     }
 
     @Test func `A refused push is not old`() {
@@ -150,7 +150,7 @@ struct OutageJudgeTests {
             history.command(1, event, at: 0, ageSeconds: age)
             history.push(1, at: 100, event == .start ? .started : event == .end ? .ended : .shown)
             history.screen(1, isFinished: event == .end)
-            #expect(history.verdict().old.count == count)
+            #expect(history.verdict().oldPushes.count == count)
         }
     }
 
@@ -160,7 +160,7 @@ struct OutageJudgeTests {
         history.command(2, at: 1_000)
         history.push(2, at: 1_100, alert: 1)
         history.screen(2)
-        #expect(history.verdict().old == ["a: the alert of 1, 311 s old"])
+        #expect(history.verdict().oldPushes == ["a: the alert of 1, 311 s old"])
     }
 
     @Test func `An alert after a newer one is a fault`() {
@@ -171,14 +171,14 @@ struct OutageJudgeTests {
         history.push(2, at: 1_100, alert: 2)
         history.push(3, at: 2_100, alert: 1)
         history.screen(3)
-        #expect(history.verdict().old == ["a: the alert of 1 after a newer one"])
+        #expect(history.verdict().oldPushes == ["a: the alert of 1 after a newer one"])
     }
 
     @Test func `A push of an invalid command is a fault`() {
         var history = correctHistory()
         history.command(6, at: 7_000, ageSeconds: -2_000_000_000, isValid: false)
         history.push(6, at: 7_100)
-        #expect(history.verdict().old == ["a: a push that no valid command requests"])
+        #expect(history.verdict().oldPushes == ["a: a push that no valid command requests"])
     }
 
     // MARK: - Pushes and alerts that came twice
@@ -186,7 +186,7 @@ struct OutageJudgeTests {
     @Test func `A start that came twice is a fault`() {
         var history = correctHistory()
         history.push(1, at: 1_000, alert: 1, .started)
-        #expect(history.verdict().twice == ["a: started again after 950 ms"])
+        #expect(history.verdict().repeats == ["a: started again after 950 ms"])
     }
 
     @Test func `No crash excuses a second start`() {
@@ -199,7 +199,7 @@ struct OutageJudgeTests {
     @Test func `An alert that rang twice is a fault`() {
         var history = correctHistory()
         history.push(4, at: 6_500, alert: 3)
-        #expect(history.verdict().twice == ["a: Alert 3 again after 2100 ms"])
+        #expect(history.verdict().repeats == ["a: Alert 3 again after 2100 ms"])
     }
 
     @Test func `A crash excuses the alerts of its last moments only`() {

@@ -5,8 +5,8 @@ import Testing
 
 @Suite("The report of an outage")
 struct OutageReportTests {
-    private func report(_ verdict: OutageVerdict, broken: [String] = []) -> OutageReport {
-        OutageReport(name: "apns-503", verdict: verdict, broken: broken)
+    private func report(_ verdict: OutageVerdict, brokenExpectations: [String] = []) -> OutageReport {
+        OutageReport(name: "apns-503", verdict: verdict, brokenExpectations: brokenExpectations)
     }
 
     @Test func `A case is one line, followed by its findings`() {
@@ -15,22 +15,24 @@ struct OutageReportTests {
             report(verdict).text
                 == "ok     apns-503: lost 0, old 0, twice 0, longest silence 12.34 s, repeated after a crash 0"
         )
-        verdict.lost = (1...7).map { "a-\($0): no phone has it" }
+        verdict.losses = (1...7).map { "a-\($0): no phone has it" }
         let lines = report(verdict).text.split(separator: "\n")
         #expect(lines.count == 7 && lines[0].hasPrefix("BROKEN apns-503: lost 7") && lines[6].hasSuffix("and 2 more"))
     }
 
     @Test func `Repetitions after a crash break no promise`() {
-        #expect(report(OutageVerdict(repeatedAfterCrash: ["a"])).isGood)
-        #expect(!report(OutageVerdict(twice: ["a"])).isGood)
-        #expect(!report(OutageVerdict(), broken: ["no"]).isGood)
+        #expect(report(OutageVerdict(excusedRepeats: ["a"])).isGood)
+        #expect(!report(OutageVerdict(repeats: ["a"])).isGood)
+        #expect(!report(OutageVerdict(), brokenExpectations: ["no"]).isGood)
     }
 
     @Test func `The last line sums up`() {
-        let reports = [report(OutageVerdict(lost: ["a"], old: ["b", "c"])), report(OutageVerdict(twice: ["d"]))]
+        let reports = [
+            report(OutageVerdict(losses: ["a"], oldPushes: ["b", "c"])), report(OutageVerdict(repeats: ["d"])),
+        ]
         #expect(OutageReport.summary(of: reports) == "2 cases: lost 1, old 2, twice 1")
         #expect(
-            OutageReport.summary(of: reports + [report(OutageVerdict(), broken: ["x"])])
+            OutageReport.summary(of: reports + [report(OutageVerdict(), brokenExpectations: ["x"])])
                 == "3 cases: lost 1, old 2, twice 1; 1 other expectations broken"
         )
     }
@@ -64,9 +66,9 @@ struct OutageReportTests {
             invalidations: 0,
             history: history
         )
-        #expect(facts.broken([.never("failed")]) == ["1 commands have no result"])
+        #expect(facts.unmetExpectations(of: [.never("failed")]) == ["1 commands have no result"])
         facts.outcomes["a/3"] = ["accepted"]
-        #expect(facts.broken([.never("failed")]).isEmpty)
+        #expect(facts.unmetExpectations(of: [.never("failed")]).isEmpty)
     }
 
     @Test func `Superfluous pushes are counted`() {
@@ -91,7 +93,7 @@ struct OutageReportTests {
             outcomes: [:],
             invalidations: 0,
             history: history,
-            beganMilliseconds: 1_000,
+            firstCommandMilliseconds: 1_000,
             longestCommitMilliseconds: 2_000
         )
         #expect(facts.violation(.noPush(app: "match")) == "match got 3 pushes, expected none")

@@ -158,17 +158,17 @@ final class Demo {
     ) throws(LabError) {
         try phones.createPhones(for: feed)
         var registrations = RegistrationRelay(phones: phones)
-        let appStarted = feed.matches.count * feed.appStarted
+        let appStartedPhones = feed.matches.count * feed.appStartedFollowers
         // Wait for a push-to-start token of every phone, and for an update token of every activity that an
         // app has started.
-        try relayAll(feed.phones + appStarted, &registrations, reader, commandProducer)
+        try relayAll(feed.phones + appStartedPhones, &registrations, reader, commandProducer)
         if feed.addressees == .audiences {
             // A start to an audience reaches only the devices that have joined the audience before.
             try wait(until: "the devices have joined their audiences", reader, commandProducer) {
                 deployment.workerMetrics.hasSettled(registrations: registrations.count)
             }
         }
-        try feed.start(to: commandProducer.commandsTopic, of: commandProducer.producer)
+        try feed.sendStarts(to: commandProducer.commandsTopic, of: commandProducer.producer)
         try relayAll(2 * feed.phones - feed.phonesOnChannels, &registrations, reader, commandProducer)
         try wait(until: "the results of the starts are there", reader, commandProducer) {
             reader.tally.commands >= feed.commands

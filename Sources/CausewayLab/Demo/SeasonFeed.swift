@@ -22,7 +22,7 @@ struct SeasonFeed {
     let addressees: Addressees
     /// The number of followers of each match whose app starts their activity. Pushes start the activities of
     /// the others.
-    let appStarted: Int
+    let appStartedFollowers: Int
     /// Whether the audiences have broadcast channels, so that activities that a push starts begin on them.
     let hasChannels: Bool
     private let timeline: Timeline
@@ -53,7 +53,7 @@ struct SeasonFeed {
         self.followers = followers
         self.addressees = addressees
         self.hasChannels = hasChannels
-        appStarted = startsByPush ? followers - followers / 2 : followers
+        appStartedFollowers = startsByPush ? followers - followers / 2 : followers
         timeline = Timeline(matches, durationMilliseconds: durationMilliseconds)
         frames = matches.map { $0.frames() }
         records = zip(matches, frames)
@@ -69,7 +69,7 @@ struct SeasonFeed {
     var phones: Int { matches.count * followers }
 
     /// The number of phones that register no update token, because their activities are on channels.
-    var phonesOnChannels: Int { hasChannels ? matches.count * (followers - appStarted) : 0 }
+    var phonesOnChannels: Int { hasChannels ? matches.count * (followers - appStartedFollowers) : 0 }
 
     var isFinished: Bool { cursor.event == timeline.events.count }
 
@@ -81,13 +81,13 @@ struct SeasonFeed {
     /// The numbers of the starts of one match. For activities, there is a start for each follower whose app
     /// has not started an activity. For an audience, there is one start.
     private var startNumbers: Range<Int> {
-        guard appStarted < followers else { return 1..<1 }
-        return addressees == .audiences ? 1..<2 : appStarted + 1..<followers + 1
+        guard appStartedFollowers < followers else { return 1..<1 }
+        return addressees == .audiences ? 1..<2 : appStartedFollowers + 1..<followers + 1
     }
 
     func activity(match: Int, follower: Int) -> String {
         switch addressees {
-        case .activities: MatchRecords.activityPrefix(of: matches[match]) + Self.digits(follower)
+        case .activities: MatchRecords.activityPrefix(of: matches[match]) + Self.paddedNumber(follower)
         case .audiences: MatchRecords.activity(onDevice: device(match: match, follower: follower))
         }
     }
@@ -102,11 +102,11 @@ struct SeasonFeed {
         let parts = key.split(separator: "-")
         guard parts.count >= 3, let follower = Int(parts[2]) else { return nil }
         let isDevice = parts.count == 3
-        return isDevice && follower <= appStarted ? nil : MatchRecords.audience(ofMatch: String(parts[1]))
+        return isDevice && follower <= appStartedFollowers ? nil : MatchRecords.audience(ofMatch: String(parts[1]))
     }
 
     func device(match: Int, follower: Int) -> String {
-        MatchRecords.devicePrefix(of: matches[match]) + Self.digits(follower)
+        MatchRecords.devicePrefix(of: matches[match]) + Self.paddedNumber(follower)
     }
 
     func finalState(match: Int) -> MatchState { records[match].finalState }
@@ -118,7 +118,7 @@ struct SeasonFeed {
     ///
     /// - Throws: an error if a record is refused. A full queue is not expected, because the queue is empty
     ///   before the season begins.
-    mutating func start(to topic: ProducerTopic, of producer: Producer) throws(LabError) {
+    mutating func sendStarts(to topic: ProducerTopic, of producer: Producer) throws(LabError) {
         for match in matches.indices {
             records[match].start.setTimestamp(seconds: Clock.wallMilliseconds / 1_000)
             let entry = CommandJournal.Entry(matches[match].openingFrame, event: "start", sequence: 0)
@@ -145,14 +145,14 @@ struct SeasonFeed {
         topic: ProducerTopic,
         producer: Producer
     ) throws(LabError) -> Bool {
-        var left = limit
+        var remaining = limit
         let seconds = Clock.wallMilliseconds / 1_000
-        while cursor.event < timeline.events.count, left > 0 {
+        while cursor.event < timeline.events.count, remaining > 0 {
             let event = timeline.events[cursor.event]
             guard event.dueMilliseconds <= elapsedMilliseconds else { return true }
             if cursor.follower == 1 { records[event.match].frames[event.frame].setTimestamp(seconds: seconds) }
             let entry = journal == nil ? nil : journalEntry(of: event)
-            while cursor.follower <= commandsPerEvent, left > 0 {
+            while cursor.follower <= commandsPerEvent, remaining > 0 {
                 records[event.match].frames[event.frame].setFollower(cursor.follower)
                 guard try Self.produce(records[event.match].frames[event.frame], to: topic, of: producer) else {
                     return false
@@ -162,7 +162,7 @@ struct SeasonFeed {
                 }
                 cursor.follower += 1
                 commands += 1
-                left -= 1
+                remaining -= 1
             }
             if cursor.follower > commandsPerEvent { finish(event) }
         }
@@ -203,7 +203,7 @@ struct SeasonFeed {
         }
     }
 
-    private static func digits(_ follower: Int) -> String {
+    private static func paddedNumber(_ follower: Int) -> String {
         let digits = String(follower)
         return String(repeating: "0", count: max(0, CommandTemplate.followerDigits - digits.count)) + digits
     }

@@ -12,7 +12,7 @@ struct SeasonFiles {
 
     /// - Parameter directory: the directory of the files; nil: search for it.
     init(directory given: String?) throws(LabError) {
-        let directory = if let given { given } else { try Self.found() }
+        let directory = if let given { given } else { try Self.findDirectory() }
         let matches = try TextFile.read("\(directory)/\(Self.matchesFile)")
         let deliveries = try TextFile.read("\(directory)/\(Self.deliveriesFile)")
         shapesFile = "\(directory)/shapes.json"
@@ -25,12 +25,12 @@ struct SeasonFiles {
 
     /// Searches below the working directory. For a program that was built in its repository, also searches
     /// below the directories above the program.
-    private static func found() throws(LabError) -> String {
+    private static func findDirectory() throws(LabError) -> String {
         var candidates = [directory]
-        var place = ProgramFiles.ownDirectory
-        while let slash = place.lastIndex(of: "/") {
-            candidates.append("\(place)/\(directory)")
-            place = String(place[..<slash])
+        var parent = ProgramFiles.ownDirectory
+        while let slash = parent.lastIndex(of: "/") {
+            candidates.append("\(parent)/\(directory)")
+            parent = String(parent[..<slash])
         }
         guard let found = candidates.first(where: { access("\($0)/\(matchesFile)", R_OK) == 0 }) else {
             throw LabError(

@@ -39,17 +39,17 @@ struct SimulatedPhones {
     let client: ControlClient
     /// Returns the audience that the registration with this key must name; nil: none. The app's server knows
     /// the audience.
-    var audience: (_ key: String) -> String? = { _ in nil }
+    var audienceOfRegistration: (_ key: String) -> String? = { _ in nil }
 
     /// Creates a phone for every follower, and the activities that apps start themselves.
     func createPhones(for feed: SeasonFeed) throws(LabError) {
         for (index, match) in feed.matches.enumerated() {
             let devices = (1...feed.followers).map { feed.device(match: index, follower: $0) }
             // Only phones whose activity a push starts have a version of iOS that supports channels.
-            let phonesWithoutChannels = feed.hasChannels ? feed.appStarted : feed.followers
+            let phonesWithoutChannels = feed.hasChannels ? feed.appStartedFollowers : feed.followers
             try install(Array(devices.prefix(phonesWithoutChannels)), onChannels: false)
             try install(Array(devices.dropFirst(phonesWithoutChannels)), onChannels: true)
-            let activities = (1...feed.appStarted)
+            let activities = (1...feed.appStartedFollowers)
                 .map { follower in
                     let activity = feed.activity(match: index, follower: follower)
                     let attributeActivity = feed.addressees == .activities ? activity : nil
@@ -97,7 +97,7 @@ struct SimulatedPhones {
             guard let key = entry["key"] as? String, var value = entry["value"] as? [String: Any] else {
                 throw LabError("the simulator's registrations have an unexpected form")
             }
-            if let audience = audience(key) { value["audiences"] = [audience] }
+            if let audience = audienceOfRegistration(key) { value["audiences"] = [audience] }
             records.append((key, try LabJSON.bytes(value)))
         }
         return (records, next)

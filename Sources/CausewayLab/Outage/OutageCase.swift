@@ -21,7 +21,7 @@ struct OutageCase {
     /// each activity that its app has begun.
     var expectedRegistrations: Int {
         apps.reduce(0) { sum, app in
-            sum + Set((0..<app.activities).map(app.device)).count + app.activities - app.startedByPush
+            sum + Set((0..<app.activities).map(app.device)).count + app.activities - app.pushStartedActivities
         }
     }
 
@@ -53,16 +53,16 @@ struct OutageApp {
     var service = ServiceName.sandbox
     var activities = 100
     /// How many activities a start command begins. The app begins the others.
-    var startedByPush = 0
+    var pushStartedActivities = 0
     var activitiesPerDevice = 1
     /// The time between two commands of one activity, in milliseconds.
     var periodMilliseconds: Int64 = 2_000
     /// The time from the first command until each activity gets its last command.
     var durationMilliseconds: Int64 = 16_000
     /// One in this many commands of an activity has an alert.
-    var alertEvery = 4
+    var commandsPerAlert = 4
     /// One in this many activities ends with an end command; 0: none.
-    var endEvery = 5
+    var activitiesPerEnd = 5
     /// How far in the past the commands' timestamps are.
     var ageSeconds: Int64 = 0
     /// The number of the command with a timestamp in the year 2100, the same in each activity; nil: none.
@@ -82,9 +82,9 @@ struct OutageWorkers {
     var count = 1
     var lanes = 2
     /// Whether the workers start before the first command. If not, a step starts them.
-    var startFirst = true
+    var areStartedFirst = true
     /// Whether the workers begin with a signing key that APNs does not know.
-    var beginWithWrongKey = false
+    var beginsWithWrongKey = false
     /// Keys of the sections `worker` and `apns` and of the policy `default`, in addition to those of every
     /// case.
     var worker: [String: String] = [:]

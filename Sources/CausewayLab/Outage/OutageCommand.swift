@@ -69,7 +69,9 @@ struct OutageCommand: ParsableCommand {
                 reports.append(try play(outage.scaled(by: scale), interruption))
             } catch {
                 if interruption.pending != nil { throw ExitCode(1) }
-                reports.append(OutageReport(name: outage.name, verdict: OutageVerdict(), broken: ["\(error)"]))
+                reports.append(
+                    OutageReport(name: outage.name, verdict: OutageVerdict(), brokenExpectations: ["\(error)"])
+                )
             }
             StandardStreams.printOutput(reports[reports.count - 1].text)
         }
@@ -98,7 +100,7 @@ extension OutageCase {
         var scaled = self
         for index in scaled.apps.indices {
             scaled.apps[index].activities *= scale
-            scaled.apps[index].startedByPush *= scale
+            scaled.apps[index].pushStartedActivities *= scale
         }
         return scaled
     }

@@ -4,7 +4,7 @@ import Kafka
 
 /// The parts of one case, each a separate process on loopback. The steps of a case break them.
 final class OutageDeployment {
-    private static let startMilliseconds: Int64 = 60_000
+    private static let startMillisecondsMax: Int64 = 60_000
     /// How much longer than its drain time a worker may take to end, because the machine may have other load.
     private static let drainSlackMilliseconds: Int64 = 5_000
 
@@ -16,14 +16,14 @@ final class OutageDeployment {
     private var workers: [ChildProcess?]
     /// Workers that got SIGTERM, with their deadlines. `isBlocked`: a part was frozen, so the exit code need
     /// not be 0.
-    private var stopping: [Int: (worker: ChildProcess, deadlineMilliseconds: Int64, isBlocked: Bool)] = [:]
+    private var stoppingWorkers: [Int: (worker: ChildProcess, deadlineMilliseconds: Int64, isBlocked: Bool)] = [:]
     /// The faults of workers that this deployment has noticed, as text.
     private(set) var faults: [String] = []
     /// A command line that starts a broker whose groups rebalance; nil: there is no such broker. The embedded
     /// broker serves only one member of a consumer group.
     private let rebalancingBroker: [String]?
     private let httpPorts: [UInt16]
-    private var frozen: [ChildProcess] = []
+    private var frozenProcesses: [ChildProcess] = []
 
     init(
         _ outage: OutageCase,
@@ -80,8 +80,8 @@ final class OutageDeployment {
         for name in ServiceName.allCases where outage.apps.contains(where: { $0.service == name }) {
             services.append(try startService(name))
         }
-        for app in outage.apps { try service(of: app).make(app) }
-        try placeKeys()
+        for app in outage.apps { try service(of: app).createPhones(of: app) }
+        try writeKeyFiles()
         for number in workers.indices {
             try TextFile.write(configuration(of: number), to: base.path("worker-\(number).yaml"))
         }
@@ -91,9 +91,9 @@ final class OutageDeployment {
         let directory = base.path(name.rawValue)
         guard mkdir(directory, 0o700) == 0 else { throw LabError(directory, errno: errno) }
         let (shapes, log) = ("\(directory)/shapes.json", "\(directory)/pushes.jsonl")
-        let declared = outage.apps.filter { $0.service == name }
+        let declarations = outage.apps.filter { $0.service == name }
             .map { OutageService.shapes(of: $0, teamId: SimulatorDirectory.ownIdentifier) }
-        try TextFile.write(declared.joined(separator: "\n"), to: shapes)
+        try TextFile.write(declarations.joined(separator: "\n"), to: shapes)
         let process = try ChildProcess(
             name: "simulator of \(name.rawValue)",
             command: [
@@ -109,15 +109,15 @@ final class OutageDeployment {
     }
 
     /// Writes a key file for each app, so that a case can begin with a wrong key and later replace it.
-    private func placeKeys() throws(LabError) {
+    private func writeKeyFiles() throws(LabError) {
         for app in outage.apps {
-            if outage.workers.beginWithWrongKey {
+            if outage.workers.beginsWithWrongKey {
                 guard let key = try? SimulatorDirectory(path: base.path("foreign")).ownKey().pem() else {
                     throw LabError("a key that APNs does not know could not be made")
                 }
                 try TextFile.write(key, to: keyFile(of: app))
             } else {
-                try placeRightKey(of: app)
+                try writeRightKey(of: app)
             }
         }
         let authorities = try services.map { service throws(LabError) in
@@ -126,7 +126,7 @@ final class OutageDeployment {
         try TextFile.write(authorities.joined(separator: "\n"), to: base.path("authorities.pem"))
     }
 
-    private func placeRightKey(of app: OutageApp) throws(LabError) {
+    private func writeRightKey(of app: OutageApp) throws(LabError) {
         let key = try TextFile.read(try service(of: app).place.keyFile)
         try TextFile.write(String(decoding: key, as: UTF8.self), to: keyFile(of: app))
     }
@@ -193,11 +193,11 @@ final class OutageDeployment {
         case .stop(let part): try stop(part)
         case .flushRedis: try redis.flush()
         case .cutReplication: try redis.cutReplication()
-        case .rightKey: for app in outage.apps { try placeRightKey(of: app) }
+        case .rightKey: for app in outage.apps { try writeRightKey(of: app) }
         case .rotateTokens(let name):
             guard let app = outage.apps.first(where: { $0.name == name }) else { throw LabError("no app \(name)") }
             let service = try service(of: app)
-            for index in app.startedByPush..<app.activities {
+            for index in app.pushStartedActivities..<app.activities {
                 try service.rotateToken(of: app.activity(index), app: app)
             }
         // Nothing changes in the parts: `OutageRun` copies the registrations that it has held back.
@@ -229,13 +229,13 @@ final class OutageDeployment {
             try service(name).isFrozen = true
         }
         process.signal(SIGSTOP)
-        frozen.append(process)
+        frozenProcesses.append(process)
     }
 
     private func thaw(_ part: OutagePart) throws(LabError) {
         let process = try process(part)
         process.signal(SIGCONT)
-        frozen.removeAll { $0 === process }
+        frozenProcesses.removeAll { $0 === process }
         if case .service(let name) = part { try service(name).isFrozen = false }
     }
 
@@ -245,7 +245,7 @@ final class OutageDeployment {
         case .worker(let number):
             let worker = try process(part)
             worker.signal(SIGKILL)
-            _ = worker.wait(milliseconds: Self.startMilliseconds)
+            _ = worker.wait(milliseconds: Self.startMillisecondsMax)
             workers[number % workers.count] = nil
         case .broker, .service: throw LabError("a case cannot kill \(part)")
         }
@@ -261,13 +261,13 @@ final class OutageDeployment {
         guard let worker = workers[number] else { return }
         worker.signal(SIGTERM)
         let deadline = Clock.milliseconds + outage.workers.drainMilliseconds + Self.drainSlackMilliseconds
-        stopping[number] = (worker, deadline, !frozen.isEmpty)
+        stoppingWorkers[number] = (worker, deadline, !frozenProcesses.isEmpty)
         workers[number] = nil
     }
 
     /// Waits for a worker that got SIGTERM, and notes a fault if it does not end in time.
     private func awaitStop(_ number: Int) {
-        guard let (worker, deadline, isBlocked) = stopping.removeValue(forKey: number) else { return }
+        guard let (worker, deadline, isBlocked) = stoppingWorkers.removeValue(forKey: number) else { return }
         guard let ending = worker.wait(milliseconds: max(1, deadline - Clock.milliseconds)) else {
             worker.stop(graceMilliseconds: 0)
             let limit = outage.workers.drainMilliseconds + Self.drainSlackMilliseconds
@@ -304,9 +304,9 @@ final class OutageDeployment {
     }
 
     func end() {
-        for process in frozen { process.signal(SIGCONT) }
+        for process in frozenProcesses { process.signal(SIGCONT) }
         for worker in workers { worker?.stop(graceMilliseconds: 0) }
-        for (worker, _, _) in stopping.values { worker.stop(graceMilliseconds: 0) }
+        for (worker, _, _) in stoppingWorkers.values { worker.stop(graceMilliseconds: 0) }
         redis.stop()
         base.stop()
     }

@@ -5,18 +5,18 @@ import LiveActivity
 
 /// Writes the commands of an app over time, and keeps them for ``OutageJudge``.
 struct OutageFeed {
-    private static let far: Int64 = 4_102_444_800
+    private static let farFutureSeconds: Int64 = 4_102_444_800
 
     let app: OutageApp
     private(set) var commands: [OutageHistory.Command] = []
     /// The number of commands that each activity has got.
-    private var counts: [UInt64]
-    private var next = 0
+    private var commandCounts: [UInt64]
+    private var nextCommand = 0
     private(set) var isFinished = false
 
     init(app: OutageApp) {
         self.app = app
-        counts = Array(repeating: 0, count: app.activities)
+        commandCounts = Array(repeating: 0, count: app.activities)
     }
 
     /// Writes the commands that are due. The activities take turns, spread evenly over the period.
@@ -24,17 +24,17 @@ struct OutageFeed {
     /// - Parameter elapsedMilliseconds: the time since the first command.
     mutating func advance(to elapsedMilliseconds: Int64, _ commandProducer: CommandProducer) throws(LabError) {
         guard !isFinished else { return }
-        let rounds = min(elapsedMilliseconds, app.durationMilliseconds)
-        let due = Int(rounds * Int64(app.activities) / app.periodMilliseconds)
-        while next < due {
-            let index = next % app.activities
+        let writingMilliseconds = min(elapsedMilliseconds, app.durationMilliseconds)
+        let dueCommands = Int(writingMilliseconds * Int64(app.activities) / app.periodMilliseconds)
+        while nextCommand < dueCommands {
+            let index = nextCommand % app.activities
             try write(isStart(index) ? .start : .update, index, commandProducer)
-            next += 1
+            nextCommand += 1
         }
         guard elapsedMilliseconds >= app.durationMilliseconds else { return }
         for index in 0..<app.activities {
-            let ends = app.endEvery > 0 && index % app.endEvery == 0
-            try write(isStart(index) ? .start : ends ? .end : .update, index, commandProducer)
+            let isEnd = app.activitiesPerEnd > 0 && index % app.activitiesPerEnd == 0
+            try write(isStart(index) ? .start : isEnd ? .end : .update, index, commandProducer)
         }
         isFinished = true
     }
@@ -45,10 +45,10 @@ struct OutageFeed {
         return commands
     }
 
-    private func isStart(_ index: Int) -> Bool { counts[index] == 0 && index < app.startedByPush }
+    private func isStart(_ index: Int) -> Bool { commandCounts[index] == 0 && index < app.pushStartedActivities }
 
     private mutating func write(_ event: Event, _ index: Int, _ commandProducer: CommandProducer) throws(LabError) {
-        counts[index] += 1
+        commandCounts[index] += 1
         let now = Clock.wallMilliseconds
         let command = self.command(event, index, nowMilliseconds: now)
         commands.append(command)
@@ -56,20 +56,20 @@ struct OutageFeed {
     }
 
     private func command(_ event: Event, _ index: Int, nowMilliseconds: Int64) -> OutageHistory.Command {
-        let number = counts[index]
-        let isFar = number == app.futureNumber
-        let timestamp = isFar ? Self.far : nowMilliseconds / 1_000 - app.ageSeconds
+        let number = commandCounts[index]
+        let isFarFuture = number == app.futureNumber
+        let timestamp = isFarFuture ? Self.farFutureSeconds : nowMilliseconds / 1_000 - app.ageSeconds
         let activity = app.activity(index)
-        let rings = event == .start || (Int(number) + index) % app.alertEvery == 0
+        let hasAlert = event == .start || (Int(number) + index) % app.commandsPerAlert == 0
         return OutageHistory.Command(
             app: app.name,
             activity: activity,
             event: event,
             version: Version(timestamp: timestamp, sequence: number),
-            alert: rings ? "Alert \(number) of \(activity)" : nil,
+            alert: hasAlert ? "Alert \(number) of \(activity)" : nil,
             state: Self.state(activity, number).withUnsafeBytes { LoggedDigest.hexadecimal($0) },
             producedMilliseconds: nowMilliseconds,
-            isValid: !isFar
+            isValid: !isFarFuture
         )
     }
 

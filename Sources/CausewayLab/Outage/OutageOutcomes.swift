@@ -6,18 +6,18 @@ import Kafka
 final class OutageOutcomes {
     private(set) var outcomes: [String: [String]] = [:]
     private(set) var invalidations = 0
-    private let results: OutageResults
+    private let reader: OutageTopicReader
 
     init(bootstrapServers: String) throws(LabError) {
         let topics = [ResultsReader.resultsTopic, ResultsReader.invalidationsTopic]
-        results = try OutageResults(topics, bootstrapServers: bootstrapServers)
+        reader = try OutageTopicReader(topics, bootstrapServers: bootstrapServers)
     }
 
     /// Reads the records that have arrived, up to a limit for each call.
     ///
     /// - Returns: whether there were any records.
     @discardableResult
-    func drain() throws(LabError) -> Bool { try results.drain(count) }
+    func drain() throws(LabError) -> Bool { try reader.drain(count) }
 
     private func count(_ message: borrowing Message) {
         guard message.topic.index == 0 else {
@@ -31,5 +31,5 @@ final class OutageOutcomes {
         outcomes[command, default: []].append(outcome)
     }
 
-    func close() { results.close() }
+    func close() { reader.close() }
 }

@@ -3,8 +3,8 @@ import Glibc
 
 /// The redis-servers of a case. A case can freeze them, kill them, and start them again without data.
 final class OutageRedis {
-    private static let startMilliseconds: Int64 = 10_000
-    private static let slots = 16_384
+    private static let startMillisecondsMax: Int64 = 10_000
+    private static let slotCount = 16_384
 
     private struct Server {
         var port: UInt16
@@ -25,29 +25,29 @@ final class OutageRedis {
 
     func start() throws(LabError) {
         switch kind {
-        case .single: try add()
-        case .sentinel: try startWatched()
+        case .single: try addServer()
+        case .sentinel: try startWithSentinel()
         case .cluster(let primaries): try startCluster(primaries)
         }
     }
 
     /// The keys of the section `redis` in a worker's configuration.
     var configuration: WorkerConfigurationText.Lines {
-        let places = servers.map { "127.0.0.1:\($0.port)" }
+        let addresses = servers.map { "127.0.0.1:\($0.port)" }
         return switch kind {
-        case .single: [("url", "redis://\(places[0])/0")]
+        case .single: [("url", "redis://\(addresses[0])/0")]
         case .sentinel:
             [
                 ("mode", "sentinel"), ("url", "redis://\(Self.primaryName)"),
                 ("sentinelURL", "redis://127.0.0.1:\(sentinel?.port ?? 0)"),
             ]
-        case .cluster: [("mode", "cluster"), ("url", "redis://\(places.joined(separator: ","))")]
+        case .cluster: [("mode", "cluster"), ("url", "redis://\(addresses.joined(separator: ","))")]
         }
     }
 
     // MARK: - Topologies
 
-    private func add(_ arguments: [String] = []) throws(LabError) {
+    private func addServer(_ arguments: [String] = []) throws(LabError) {
         servers.append(Server(port: try LoopbackPort.free(), arguments: arguments))
         try start(servers.count - 1)
     }
@@ -55,9 +55,9 @@ final class OutageRedis {
     private static let primaryName = "mymaster"
 
     /// Starts a primary, a replica, and one Sentinel that fails over quickly.
-    private func startWatched() throws(LabError) {
-        try add()
-        try add(["--replicaof", "127.0.0.1", String(servers[0].port)])
+    private func startWithSentinel() throws(LabError) {
+        try addServer()
+        try addServer(["--replicaof", "127.0.0.1", String(servers[0].port)])
         try wait("a replica that follows") { Deployment.answer(port: servers[0].port, to: "WAIT 1 100") == ":1" }
         let file = deployment.path("sentinel.conf")
         let port = try LoopbackPort.free()
@@ -87,14 +87,14 @@ final class OutageRedis {
         var busPorts: [UInt16] = []
         for index in 0..<primaries {
             busPorts.append(try LoopbackPort.free())
-            try add([
+            try addServer([
                 "--cluster-enabled", "yes", "--cluster-config-file", "nodes-\(index).conf",
                 "--cluster-port", String(busPorts[index]), "--cluster-node-timeout", "1500",
                 "--cluster-require-full-coverage", "no",
             ])
         }
         for index in 0..<primaries {
-            let (first, next) = (Self.slots * index / primaries, Self.slots * (index + 1) / primaries)
+            let (first, next) = (Self.slotCount * index / primaries, Self.slotCount * (index + 1) / primaries)
             try send(servers[index].port, "CLUSTER ADDSLOTSRANGE \(first) \(next - 1)")
             try send(servers[0].port, "CLUSTER MEET 127.0.0.1 \(servers[index].port) \(busPorts[index])")
         }
@@ -119,7 +119,7 @@ final class OutageRedis {
     func kill(_ index: Int) throws(LabError) {
         let process = try server(index)
         process.signal(SIGKILL)
-        _ = process.wait(milliseconds: Self.startMilliseconds)
+        _ = process.wait(milliseconds: Self.startMillisecondsMax)
         servers[index].process = nil
     }
 
@@ -162,7 +162,7 @@ final class OutageRedis {
     // MARK: - Looking
 
     /// Returns the number of keys of activities and devices on all servers, without replicas.
-    func keys() throws(LabError) -> Int {
+    func keyCount() throws(LabError) -> Int {
         var sum = 0
         for server in sentinel == nil ? servers[...] : servers.prefix(1) {
             sum += try Deployment.keyCount(port: server.port)
@@ -177,7 +177,7 @@ final class OutageRedis {
     }
 
     private func wait(_ what: String, until isSo: () -> Bool) throws(LabError) {
-        let deadline = Clock.milliseconds + Self.startMilliseconds
+        let deadline = Clock.milliseconds + Self.startMillisecondsMax
         while !isSo() {
             guard Clock.milliseconds < deadline else {
                 throw LabError(

@@ -12,7 +12,7 @@ final class OutageRun {
     /// How long the phones are observed after they show the right state. A repeated alert would arrive within
     /// this time.
     private static let quietMilliseconds: Int64 = 3_000
-    private static let startMilliseconds: Int64 = 60_000
+    private static let startMillisecondsMax: Int64 = 60_000
 
     private let outage: OutageCase
     private let deployment: OutageDeployment
@@ -28,7 +28,7 @@ final class OutageRun {
     private var areRegistrationsHeld = false
     private var nextCopyMilliseconds: Int64 = 0
     /// When the first command was due, UNIX milliseconds.
-    private var beganMilliseconds: Int64 = 0
+    private var firstCommandMilliseconds: Int64 = 0
 
     /// - Parameter deployment: a started deployment.
     init(_ outage: OutageCase, on deployment: OutageDeployment, interruption: Interruption) throws(LabError) {
@@ -57,7 +57,7 @@ final class OutageRun {
         return OutageReport(
             name: outage.name,
             verdict: verdict,
-            broken: deployment.faults + facts.broken(outage.expectations)
+            brokenExpectations: deployment.faults + facts.unmetExpectations(of: outage.expectations)
         )
     }
 
@@ -66,12 +66,12 @@ final class OutageRun {
     /// Waits until all tokens are registered in Redis. If the workers start later, waits only until all
     /// registrations are copied to Kafka.
     private func awaitRegistrations() throws(LabError) {
-        if outage.workers.startFirst { try deployment.startWorkers() }
-        let deadline = Clock.milliseconds + Self.startMilliseconds
+        if outage.workers.areStartedFirst { try deployment.startWorkers() }
+        let deadline = Clock.milliseconds + Self.startMillisecondsMax
         while true {
             try poll()
             let copied = try deployment.copyRegistrations(to: commandProducer)
-            let registered = try outage.workers.startFirst ? deployment.redis.keys() : copied
+            let registered = try outage.workers.areStartedFirst ? deployment.redis.keyCount() : copied
             let expected = outage.expectedRegistrations
             if copied >= expected, registered >= expected { return }
             guard Clock.milliseconds < deadline else {
@@ -84,7 +84,7 @@ final class OutageRun {
 
     private func play() throws(LabError) {
         let began = Clock.milliseconds
-        beganMilliseconds = Clock.wallMilliseconds
+        firstCommandMilliseconds = Clock.wallMilliseconds
         while !(steps.isEmpty && feeds.allSatisfy(\.isFinished)) {
             let elapsed = Clock.milliseconds - began
             for index in feeds.indices { try feeds[index].advance(to: elapsed, commandProducer) }
@@ -99,13 +99,15 @@ final class OutageRun {
     /// Measures how long records wait for their commit. If a broker does not answer in time, a later call
     /// measures again.
     private func measureLag() {
-        guard isLagAskedFor, Clock.milliseconds >= nextLagMilliseconds else { return }
+        guard needsLag, Clock.milliseconds >= nextLagMilliseconds else { return }
         nextLagMilliseconds = Clock.milliseconds + Self.pollMilliseconds
-        guard let found = try? positions.positions(timeoutMilliseconds: Self.lagTimeoutMilliseconds) else { return }
-        lag.note(found, at: Clock.milliseconds)
+        guard let polledPositions = try? positions.positions(timeoutMilliseconds: Self.lagTimeoutMilliseconds) else {
+            return
+        }
+        lag.addPoll(polledPositions, at: Clock.milliseconds)
     }
 
-    private var isLagAskedFor: Bool {
+    private var needsLag: Bool {
         outage.expectations.contains { if case .committedWithin = $0 { true } else { false } }
     }
 
@@ -141,7 +143,7 @@ final class OutageRun {
             guard Clock.milliseconds >= nextPoll else { continue }
             nextPoll = Clock.milliseconds + Self.pollMilliseconds
             try observe()
-            guard verdict.lost.isEmpty, facts.commandsWithoutResult == 0 else {
+            guard verdict.losses.isEmpty, facts.commandsWithoutResult == 0 else {
                 rightSince = nil
                 continue
             }
@@ -168,7 +170,7 @@ final class OutageRun {
     private var verdict: OutageVerdict {
         let crashes = outage.crashes.map { crash in
             Crash(
-                milliseconds: beganMilliseconds + crash.milliseconds,
+                milliseconds: firstCommandMilliseconds + crash.milliseconds,
                 forgottenMilliseconds: crash.forgottenMilliseconds
             )
         }
@@ -186,7 +188,7 @@ final class OutageRun {
             outcomes: outcomes.outcomes,
             invalidations: outcomes.invalidations,
             history: history,
-            beganMilliseconds: beganMilliseconds,
+            firstCommandMilliseconds: firstCommandMilliseconds,
             longestCommitMilliseconds: lag.longestMilliseconds
         )
     }

@@ -4,7 +4,7 @@ import Foundation
 /// One simulator: an environment of APNs with the phones of its apps.
 final class OutageService {
     static let attributesType = "OutageAttributes"
-    private static let registrationsPage = 5_000
+    private static let registrationsPerPage = 5_000
     private static let activitiesMax = 100_000
 
     let name: ServiceName
@@ -34,7 +34,7 @@ final class OutageService {
     }
 
     /// Creates all phones of an app, and the activities that the app itself begins.
-    func make(_ app: OutageApp) throws(LabError) {
+    func createPhones(of app: OutageApp) throws(LabError) {
         let devices = Set((0..<app.activities).map(app.device)).sorted()
         try client.requestObject(
             "POST",
@@ -43,7 +43,7 @@ final class OutageService {
                 "app": app.bundleIdentifier, "devices": devices, "frequentUpdates": true, "environment": name.rawValue,
             ]
         )
-        let own = (app.startedByPush..<app.activities)
+        let appStartedActivities = (app.pushStartedActivities..<app.activities)
             .map { index in
                 let activity = app.activity(index)
                 return [
@@ -51,14 +51,14 @@ final class OutageService {
                     "attributes": ["activity": activity], "contentState": ["activity": activity, "number": 0],
                 ] as [String: Any]
             }
-        guard !own.isEmpty else { return }
+        guard !appStartedActivities.isEmpty else { return }
         let timestamp = Clock.wallMilliseconds / 1_000 - app.ageSeconds - 60
         try client.requestObject(
             "POST",
             "/activities",
             [
                 "app": app.bundleIdentifier, "attributesType": Self.attributesType, "timestamp": timestamp,
-                "activities": own,
+                "activities": appStartedActivities,
             ]
         )
     }
@@ -68,7 +68,7 @@ final class OutageService {
     func copyRegistrations(to commandProducer: CommandProducer) throws(LabError) -> Int {
         guard !isFrozen else { return copiedRegistrations }
         let page = try SimulatedPhones(client: client)
-            .registrations(since: copiedRegistrations, limit: Self.registrationsPage, waitMilliseconds: 0)
+            .registrations(since: copiedRegistrations, limit: Self.registrationsPerPage, waitMilliseconds: 0)
         for record in page.records where try !commandProducer.register(key: record.key, value: record.value) {
             throw LabError("the queue of registrations is full")
         }

@@ -239,7 +239,7 @@ struct SimulatorCommand: AsyncParsableCommand {
         StandardStreams.printOutput(line)
         await withTaskGroup(of: Void.self) { group in
             if let backend { group.addTask { await backend.run(from: simulator) } }
-            await signal.arrival()
+            await signal.awaitArrival()
             group.cancelAll()
         }
         try await BlockingWork.run { page?.stop() }

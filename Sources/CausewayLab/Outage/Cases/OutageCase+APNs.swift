@@ -3,7 +3,7 @@ extension OutageCase {
         OutageCase(
             name: "apns-503",
             summary: "APNs answers 503 to everything for 12 s, the last updates and the ends among them",
-            apps: [OutageApp(startedByPush: 40)],
+            apps: [OutageApp(pushStartedActivities: 40)],
             steps: [
                 OutageStep(at: 10_000, .faults(.sandbox, ["serviceUnavailableShare": 1])),
                 OutageStep(at: 22_000, .repair(.sandbox)),
@@ -13,7 +13,7 @@ extension OutageCase {
         OutageCase(
             name: "apns-503-starts",
             summary: "APNs answers 503 to everything from the first start on, for 8 s",
-            apps: [OutageApp(startedByPush: 80)],
+            apps: [OutageApp(pushStartedActivities: 80)],
             steps: [
                 OutageStep(at: 0, .faults(.sandbox, ["serviceUnavailableShare": 1])),
                 OutageStep(at: 8_000, .repair(.sandbox)),
@@ -23,7 +23,7 @@ extension OutageCase {
         OutageCase(
             name: "apns-refuses-streams",
             summary: "APNs refuses 30 % of all streams, for the whole case",
-            apps: [OutageApp(startedByPush: 40)],
+            apps: [OutageApp(pushStartedActivities: 40)],
             steps: [OutageStep(at: 0, .faults(.sandbox, ["refusedShare": 0.3]))],
             expectations: [.never("failed"), .invalidations(0)]
         ),
@@ -41,8 +41,8 @@ extension OutageCase {
         OutageCase(
             name: "wrong-key",
             summary: "The signing key is one that APNs does not know, and is replaced by the right one after 12 s",
-            apps: [OutageApp(startedByPush: 40)],
-            workers: OutageWorkers(beginWithWrongKey: true),
+            apps: [OutageApp(pushStartedActivities: 40)],
+            workers: OutageWorkers(beginsWithWrongKey: true),
             steps: [OutageStep(at: 12_000, .rightKey)],
             // The worker reads deferred commands again as soon as APNs accepts the key, even if they are not
             // due yet. So no silence is longer than 30 s.

@@ -5,8 +5,8 @@ extension OutageCase {
         OutageCase(
             name: "thirty-hours-old",
             summary: "Starts, updates and ends of 30 hours ago are read by a new group, with an empty Redis",
-            apps: [OutageApp(startedByPush: 40, durationMilliseconds: 10_000, ageSeconds: 30 * 3_600)],
-            workers: OutageWorkers(startFirst: false),
+            apps: [OutageApp(pushStartedActivities: 40, durationMilliseconds: 10_000, ageSeconds: 30 * 3_600)],
+            workers: OutageWorkers(areStartedFirst: false),
             steps: [OutageStep(at: 11_000, .start(.worker(0)))],
             expectations: [.never("failed"), .noPush(app: "match")],
             checkDelayMillisecondsMax: 20_000
@@ -14,8 +14,8 @@ extension OutageCase {
         OutageCase(
             name: "seven-minutes-old",
             summary: "A backlog whose timestamps lie 7 minutes back: its states are shown, its alerts do not ring",
-            apps: [OutageApp(startedByPush: 40, durationMilliseconds: 10_000, ageSeconds: 420)],
-            workers: OutageWorkers(startFirst: false),
+            apps: [OutageApp(pushStartedActivities: 40, durationMilliseconds: 10_000, ageSeconds: 420)],
+            workers: OutageWorkers(areStartedFirst: false),
             steps: [OutageStep(at: 11_000, .start(.worker(0)))],
             expectations: [.never("failed"), .invalidations(0)]
         ),
@@ -23,8 +23,10 @@ extension OutageCase {
             name: "start-and-end-in-a-backlog",
             summary:
                 "Starts and the ends of the same activities are read together: no phone rings kick-off for a finished match",
-            apps: [OutageApp(activities: 60, startedByPush: 60, durationMilliseconds: 8_000, endEvery: 1)],
-            workers: OutageWorkers(startFirst: false),
+            apps: [
+                OutageApp(activities: 60, pushStartedActivities: 60, durationMilliseconds: 8_000, activitiesPerEnd: 1)
+            ],
+            workers: OutageWorkers(areStartedFirst: false),
             steps: [OutageStep(at: 9_000, .start(.worker(0)))],
             expectations: [.never("failed"), .noPush(app: "match")],
             checkDelayMillisecondsMax: 20_000

@@ -38,7 +38,13 @@ extension OutageCase {
                 "Twelve starts for one device that may have eight an hour, beside a healthy app; a start expires after 30 s "
                 + "instead of 600",
             apps: [
-                OutageApp(name: "affected", activities: 12, startedByPush: 12, activitiesPerDevice: 12, endEvery: 0),
+                OutageApp(
+                    name: "affected",
+                    activities: 12,
+                    pushStartedActivities: 12,
+                    activitiesPerDevice: 12,
+                    activitiesPerEnd: 0
+                ),
                 OutageApp(name: "healthy", activities: 60),
             ],
             workers: OutageWorkers(

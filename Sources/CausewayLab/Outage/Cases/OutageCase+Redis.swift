@@ -1,5 +1,5 @@
 extension OutageCase {
-    private static let season = [OutageApp(startedByPush: 40)]
+    private static let season = [OutageApp(pushStartedActivities: 40)]
     private static let fleet = OutageWorkers(count: 3, lanes: 1)
     private static let promises: [OutageExpectation] = [.never("failed"), .invalidations(0)]
     /// Alerts that rang within this time before Redis lost data may ring again.

@@ -6,10 +6,10 @@ extension OutageCase {
             apps: [
                 OutageApp(
                     activities: 200,
-                    startedByPush: 40,
+                    pushStartedActivities: 40,
                     periodMilliseconds: 800,
                     durationMilliseconds: 22_000,
-                    alertEvery: 3
+                    commandsPerAlert: 3
                 )
             ],
             workers: OutageWorkers(count: 3, lanes: 1),
@@ -26,7 +26,7 @@ extension OutageCase {
         OutageCase(
             name: "worker-killed",
             summary: "One of three workers is killed; the others serve its activities, with the default session",
-            apps: [OutageApp(startedByPush: 40, durationMilliseconds: 24_000)],
+            apps: [OutageApp(pushStartedActivities: 40, durationMilliseconds: 24_000)],
             workers: OutageWorkers(count: 3, lanes: 1, consumerProperties: [:]),
             steps: [OutageStep(at: 6_000, .kill(.worker(0)), forgetting: 1_000)],
             expectations: [.never("failed"), .invalidations(0), .silence(milliseconds: 12_000)],
@@ -35,7 +35,7 @@ extension OutageCase {
         OutageCase(
             name: "stop-with-redis-frozen",
             summary: "SIGTERM while Redis is frozen, with a drain of 4 s: the worker ends, and its successor goes on",
-            apps: [OutageApp(startedByPush: 40)],
+            apps: [OutageApp(pushStartedActivities: 40)],
             workers: OutageWorkers(drainMilliseconds: 4_000),
             steps: [
                 OutageStep(at: 8_000, .freeze(.redis(0))), OutageStep(at: 9_000, .stop(.worker(0)), forgetting: 2_000),
@@ -58,7 +58,7 @@ extension OutageCase {
             name: "stop-with-kafka-frozen",
             summary:
                 "SIGTERM while the broker is frozen, with a drain of 4 s: the worker ends, and its successor goes on",
-            apps: [OutageApp(startedByPush: 40)],
+            apps: [OutageApp(pushStartedActivities: 40)],
             workers: OutageWorkers(drainMilliseconds: 4_000),
             steps: [
                 OutageStep(at: 8_000, .freeze(.broker)), OutageStep(at: 9_000, .stop(.worker(0)), forgetting: 2_000),

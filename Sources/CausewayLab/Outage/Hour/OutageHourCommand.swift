@@ -42,19 +42,19 @@ struct OutageHourCommand: ParsableCommand {
     }
 
     func run() throws {
-        let plan = OutageHourSchedule(awayMinutes: minutes, activities: activities, commandsPerSecond: rate)
+        let schedule = OutageHourSchedule(awayMinutes: minutes, activities: activities, commandsPerSecond: rate)
         let interruption = Interruption()
         let directory = try WorkDirectory()
         defer { directory.remove(keeping: keep) }
         let deployment = try OutageDeployment(
-            plan.outage,
+            schedule.outage,
             directory: directory.path,
             programs: try ProgramFiles(),
             rebalancingBroker: nil
         )
         defer { deployment.end() }
         try deployment.start()
-        let broken = try OutageHourRun(plan, on: deployment, interruption: interruption, tableFile: table).run()
+        let broken = try OutageHourRun(schedule, on: deployment, interruption: interruption, tableFile: table).run()
         for finding in broken { StandardStreams.printOutput("BROKEN \(finding)") }
         guard broken.isEmpty else { throw ExitCode(1) }
         StandardStreams.printOutput("ok: the other app was not affected")

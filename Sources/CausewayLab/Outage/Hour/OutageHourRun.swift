@@ -6,12 +6,12 @@ import LiveActivity
 /// Plays an hour of outage. One thread writes commands, reads results and pushes, and summarizes each minute.
 final class OutageHourRun {
     private static let pollMicroseconds: UInt32 = 10_000
-    private static let pollMilliseconds: Int64 = 2_000
+    private static let lagIntervalMilliseconds: Int64 = 2_000
     private static let lagTimeoutMilliseconds: Int32 = 2_000
-    private static let startMilliseconds: Int64 = 120_000
+    private static let startMillisecondsMax: Int64 = 120_000
     private static let minuteMilliseconds: Int64 = 60_000
 
-    private let plan: OutageHourSchedule
+    private let schedule: OutageHourSchedule
     private let outage: OutageCase
     private let deployment: OutageDeployment
     private let interruption: Interruption
@@ -29,16 +29,23 @@ final class OutageHourRun {
     private var pushesAfterReturn = PushesAfterReturn()
 
     /// - Parameter deployment: a started deployment without running workers.
-    init(_ plan: OutageHourSchedule, on deployment: OutageDeployment, interruption: Interruption, tableFile: String?)
+    init(
+        _ schedule: OutageHourSchedule,
+        on deployment: OutageDeployment,
+        interruption: Interruption,
+        tableFile: String?
+    )
         throws(LabError)
     {
-        (self.plan, outage, self.deployment, self.interruption) = (plan, plan.outage, deployment, interruption)
+        (self.schedule, outage, self.deployment, self.interruption) = (
+            schedule, schedule.outage, deployment, interruption
+        )
         self.tableFile = tableFile
         commandProducer = try CommandProducer(bootstrapServers: deployment.base.bootstrapServers)
         positions = try deployment.groupPositions()
         outcomes = try OutcomeCounts(bootstrapServers: deployment.base.bootstrapServers)
         feeds = outage.apps.map(OutageFeed.init)
-        minute = OutageMinute(number: 1, isUnreachable: false)
+        minute = OutageMinute(number: 1, isHostUnreachable: false)
     }
 
     /// Plays the outage.
@@ -54,23 +61,23 @@ final class OutageHourRun {
         StandardStreams.printOutput(OutageMinute.header)
         try play()
         let judge = OutageHourJudge(
-            plan: plan,
+            schedule: schedule,
             minutes: minutes,
-            pushesAfterReturn: pushesAfterReturn.areNewest,
+            pushesAfterReturn: pushesAfterReturn.newestFlags,
             wrongScreens: try wrongScreens(),
             failedCommands: outcomes.counts[.failed] ?? 0
         )
         deployment.stopWorkers()
-        return judge.broken + deployment.faults
+        return judge.brokenPromises + deployment.faults
     }
 
     private func awaitRegistrations() throws(LabError) {
         try deployment.startWorkers()
-        let deadline = Clock.milliseconds + Self.startMilliseconds
+        let deadline = Clock.milliseconds + Self.startMillisecondsMax
         while true {
             let copied = try deployment.copyRegistrations(to: commandProducer)
             try poll()
-            let (registered, expected) = (try deployment.redis.keys(), outage.expectedRegistrations)
+            let (registered, expected) = (try deployment.redis.keyCount(), outage.expectedRegistrations)
             if copied >= expected, registered >= expected { return }
             guard Clock.milliseconds < deadline else {
                 throw LabError("only \(registered) of \(expected) tokens are registered")
@@ -91,8 +98,8 @@ final class OutageHourRun {
     private func play() throws(LabError) {
         let began = Clock.milliseconds
         var steps = outage.steps[...]
-        var (nextPoll, nextMinute) = (began, began + Self.minuteMilliseconds)
-        while Clock.milliseconds - began < plan.endMilliseconds + OutageHourSchedule.silenceMilliseconds {
+        var (nextLagMeasurement, nextMinute) = (began, began + Self.minuteMilliseconds)
+        while Clock.milliseconds - began < schedule.endMilliseconds + OutageHourSchedule.silenceMilliseconds {
             let elapsed = Clock.milliseconds - began
             for index in feeds.indices {
                 try feeds[index].advance(to: elapsed, commandProducer)
@@ -112,8 +119,8 @@ final class OutageHourRun {
             }
             try poll()
             try takePushes()
-            if Clock.milliseconds >= nextPoll {
-                nextPoll = Clock.milliseconds + Self.pollMilliseconds
+            if Clock.milliseconds >= nextLagMeasurement {
+                nextLagMeasurement = Clock.milliseconds + Self.lagIntervalMilliseconds
                 measureLag()
             }
             if Clock.milliseconds >= nextMinute {
@@ -136,20 +143,22 @@ final class OutageHourRun {
             return minute.freshness.add(milliseconds: age)
         }
         minute.affectedPushes += 1
-        let isNewest = command != nil && command == recent.newest(of: push.activity)
-        pushesAfterReturn.note(push, isNewest: isNewest)
+        let isNewest = command != nil && command == recent.newestCommand(of: push.activity)
+        pushesAfterReturn.add(push, isNewest: isNewest)
     }
 
     /// Measures how long records wait for their commit. If a broker does not answer in time, a later call
     /// measures again.
     private func measureLag() {
-        guard let found = try? positions.positions(timeoutMilliseconds: Self.lagTimeoutMilliseconds) else { return }
-        lag.note(found, at: Clock.milliseconds)
-        minute.recordsBehind = found.reduce(0) { $0 + $1.end - ($1.committed ?? 0) }
+        guard let polledPositions = try? positions.positions(timeoutMilliseconds: Self.lagTimeoutMilliseconds) else {
+            return
+        }
+        lag.addPoll(polledPositions, at: Clock.milliseconds)
+        minute.recordsBehind = polledPositions.reduce(0) { $0 + $1.end - ($1.committed ?? 0) }
     }
 
     private func endMinute(elapsedMilliseconds: Int64) throws(LabError) {
-        minute.commitMilliseconds = lag.takeLongest()
+        minute.longestCommitMilliseconds = lag.takeLongest()
         let usages = deployment.workerIdentifiers.compactMap { ProcessUsage(identifier: $0) }
         let cpu = usages.reduce(0) { $0 + $1.cpuMilliseconds }
         minute.cpuMilliseconds = cpu - cpuMilliseconds
@@ -159,8 +168,11 @@ final class OutageHourRun {
         table.append(minute.text)
         if let tableFile { try TextFile.write(table.joined(separator: "\n") + "\n", to: tableFile) }
         minutes.append(minute)
-        let ends = elapsedMilliseconds + Self.minuteMilliseconds / 2
-        minute = OutageMinute(number: minute.number + 1, isUnreachable: plan.isUnreachable(ends))
+        let middleOfNextMinuteMilliseconds = elapsedMilliseconds + Self.minuteMilliseconds / 2
+        minute = OutageMinute(
+            number: minute.number + 1,
+            isHostUnreachable: schedule.isHostUnreachable(at: middleOfNextMinuteMilliseconds)
+        )
     }
 
     private func wrongScreens() throws(LabError) -> Int {
@@ -168,6 +180,6 @@ final class OutageHourRun {
         for app in outage.apps {
             screens.merge(try deployment.service(of: app).screens(of: app)) { first, _ in first }
         }
-        return recent.newest.count { screens[$0.activity]?.number != $0.version.sequence }
+        return recent.newestCommands.count { screens[$0.activity]?.number != $0.version.sequence }
     }
 }

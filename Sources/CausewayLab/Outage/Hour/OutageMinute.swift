@@ -1,14 +1,14 @@
 struct OutageMinute {
     var number: Int
     /// Whether the affected app's host was unreachable during the whole minute.
-    var isUnreachable: Bool
+    var isHostUnreachable: Bool
     /// The time from a command's record to APNs' answer, for the healthy app.
     var freshness = Histogram()
     /// Pushes of the affected app that APNs accepted.
     var affectedPushes = 0
     var commands = 0
     /// The longest wait of a record for its commit.
-    var commitMilliseconds: Int64 = 0
+    var longestCommitMilliseconds: Int64 = 0
     /// How many records of all partitions were not committed at the end of the minute.
     var recordsBehind: Int64 = 0
     /// The worker's resident memory at the end of the minute.
@@ -23,11 +23,11 @@ struct OutageMinute {
     var text: String {
         let figures: [Int64] = [
             Int64(commands), Int64(freshness.count), freshness.percentile(50) ?? 0, freshness.percentile(99) ?? 0,
-            freshness.maximumMilliseconds, Int64(affectedPushes), commitMilliseconds, recordsBehind,
+            freshness.maximumMilliseconds, Int64(affectedPushes), longestCommitMilliseconds, recordsBehind,
         ]
         let resident = String(tenths: residentBytes * 10 / 1_048_576)
         let cpu = String(tenths: cpuMilliseconds / 100)
-        return ([String(number), isUnreachable ? "away" : "there"] + figures.map { String($0) } + [resident, cpu])
+        return ([String(number), isHostUnreachable ? "away" : "there"] + figures.map { String($0) } + [resident, cpu])
             .joined(separator: "\t")
     }
 }

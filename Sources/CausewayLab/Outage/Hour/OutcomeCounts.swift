@@ -4,19 +4,19 @@ import LiveActivity
 /// Counts the results of each outcome.
 final class OutcomeCounts {
     private(set) var counts: [Outcome: Int] = [:]
-    private let results: OutageResults
+    private let reader: OutageTopicReader
 
     init(bootstrapServers: String) throws(LabError) {
-        results = try OutageResults([ResultsReader.resultsTopic], bootstrapServers: bootstrapServers)
+        reader = try OutageTopicReader([ResultsReader.resultsTopic], bootstrapServers: bootstrapServers)
     }
 
     /// Reads the records that have arrived, up to a limit for each call.
-    func drain() throws(LabError) { _ = try results.drain(count) }
+    func drain() throws(LabError) { _ = try reader.drain(count) }
 
     private func count(_ message: borrowing Message) {
         guard let value = message.value, let outcome = ResultSummary(scanning: value).outcome else { return }
         counts[outcome, default: 0] += 1
     }
 
-    func close() { results.close() }
+    func close() { reader.close() }
 }

@@ -7,12 +7,12 @@ struct PushesAfterReturn {
     }
 
     private var host = Host.there
-    private var leftAtSeconds: Int64 = 0
+    private var wentAwayAtSeconds: Int64 = 0
     /// The activities that got pushes after the return. For each push: whether it had the activity's newest
     /// state.
-    private(set) var areNewest: [String: [Bool]] = [:]
+    private(set) var newestFlags: [String: [Bool]] = [:]
 
-    mutating func hostWentAway(atSeconds seconds: Int64) { (host, leftAtSeconds) = (.away, seconds) }
+    mutating func hostWentAway(atSeconds seconds: Int64) { (host, wentAwayAtSeconds) = (.away, seconds) }
 
     mutating func hostReturned() { host = .back }
 
@@ -20,8 +20,8 @@ struct PushesAfterReturn {
     ///
     /// Ignores pushes that the worker wrote before the host froze. The host reads them from its sockets when
     /// it returns, and a worker cannot withdraw them.
-    mutating func note(_ push: OutageHistory.Push, isNewest: Bool) {
-        guard host == .back, push.timestamp > leftAtSeconds else { return }
-        areNewest[push.activity, default: []].append(isNewest)
+    mutating func add(_ push: OutageHistory.Push, isNewest: Bool) {
+        guard host == .back, push.timestamp > wentAwayAtSeconds else { return }
+        newestFlags[push.activity, default: []].append(isNewest)
     }
 }

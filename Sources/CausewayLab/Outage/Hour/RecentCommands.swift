@@ -4,7 +4,7 @@ struct RecentCommands {
     /// The most commands that are kept for each activity. When an activity reaches this number, the older
     /// half is dropped. For a push of a dropped command no command is found, and the push counts as older
     /// than all kept commands.
-    private static let perActivity = 32
+    private static let commandsPerActivityMax = 32
 
     private var commands: [String: [OutageHistory.Command]] = [:]
 
@@ -13,7 +13,7 @@ struct RecentCommands {
     }
 
     private static func append(_ command: OutageHistory.Command, to recent: inout [OutageHistory.Command]) {
-        if recent.count == perActivity { recent.removeFirst(perActivity / 2) }
+        if recent.count == commandsPerActivityMax { recent.removeFirst(commandsPerActivityMax / 2) }
         recent.append(command)
     }
 
@@ -22,7 +22,7 @@ struct RecentCommands {
         commands[push.activity]?.last { $0.state == push.state }
     }
 
-    func newest(of activity: String) -> OutageHistory.Command? { commands[activity]?.last }
+    func newestCommand(of activity: String) -> OutageHistory.Command? { commands[activity]?.last }
 
-    var newest: [OutageHistory.Command] { commands.values.compactMap(\.last) }
+    var newestCommands: [OutageHistory.Command] { commands.values.compactMap(\.last) }
 }

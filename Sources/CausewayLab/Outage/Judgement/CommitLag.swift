@@ -19,15 +19,15 @@ struct CommitLag {
     /// Records one poll.
     ///
     /// - Parameter positions: the positions of all partitions, by partition number.
-    mutating func note(_ positions: [GroupPositions.Position], at milliseconds: Int64) {
+    mutating func addPoll(_ positions: [GroupPositions.Position], at milliseconds: Int64) {
         for (partition, position) in positions.enumerated() {
-            var seen = ends[partition] ?? []
-            seen.append((milliseconds, position.end))
-            seen.removeAll { $0.end <= position.committed ?? 0 }
-            if let oldest = seen.first {
+            var waitingEnds = ends[partition] ?? []
+            waitingEnds.append((milliseconds, position.end))
+            waitingEnds.removeAll { $0.end <= position.committed ?? 0 }
+            if let oldest = waitingEnds.first {
                 longestMilliseconds = max(longestMilliseconds, milliseconds - oldest.milliseconds)
             }
-            ends[partition] = seen
+            ends[partition] = waitingEnds
         }
     }
 }

@@ -1,7 +1,7 @@
 /// The facts with which the additional expectations of a case are checked.
 struct OutageFacts {
     /// Outcomes that are not final, because another outcome may follow.
-    private static let passing: Set<String> = ["held"]
+    private static let nonfinalOutcomes: Set<String> = ["held"]
 
     var verdict: OutageVerdict
     /// The outcomes of each command, in the order of its results.
@@ -9,14 +9,14 @@ struct OutageFacts {
     var invalidations: Int
     var history = OutageHistory()
     /// When the first command was due.
-    var beganMilliseconds: Int64 = 0
+    var firstCommandMilliseconds: Int64 = 0
     var longestCommitMilliseconds: Int64 = 0
 
     /// The number of commands without a result. Every case requires that it is 0.
     var commandsWithoutResult: Int { history.commands.count { outcomes[$0.identifier] == nil } }
 
     /// Returns the expectations that are not met, as text.
-    func broken(_ expectations: [OutageExpectation]) -> [String] {
+    func unmetExpectations(of expectations: [OutageExpectation]) -> [String] {
         let missing = commandsWithoutResult
         return (missing == 0 ? [] : ["\(missing) commands have no result"]) + expectations.compactMap(violation)
     }
@@ -30,13 +30,14 @@ struct OutageFacts {
         case .never(let outcome):
             let count = count(of: outcome)
             return count == 0 ? nil : "\(count) commands have the outcome \(outcome)"
-        case .outcome(let outcome, let wanted):
+        case .outcome(let outcome, let expectedCount):
             let count = count(of: outcome)
-            return count == wanted ? nil : "\(count) commands have the outcome \(outcome), expected \(wanted)"
-        case .invalidations(let wanted):
-            return invalidations == wanted ? nil : "\(invalidations) invalidations, expected \(wanted)"
+            return count == expectedCount
+                ? nil : "\(count) commands have the outcome \(outcome), expected \(expectedCount)"
+        case .invalidations(let expectedCount):
+            return invalidations == expectedCount ? nil : "\(invalidations) invalidations, expected \(expectedCount)"
         case .oneResultEach:
-            let again = outcomes.values.count { $0.count { !Self.passing.contains($0) } > 1 }
+            let again = outcomes.values.count { $0.count { !Self.nonfinalOutcomes.contains($0) } > 1 }
             return again == 0 ? nil : "\(again) commands have two final results"
         case .silence(let bound):
             let measured = verdict.longestSilenceMilliseconds
@@ -45,16 +46,16 @@ struct OutageFacts {
             let measured = longestCommitMilliseconds
             return measured <= bound ? nil : "a record waited \(measured) ms for its commit; the limit is \(bound)"
         case .noPush(let app):
-            let count = accepted(of: app).count
+            let count = acceptedPushes(of: app).count
             return count == 0 ? nil : "\(app) got \(count) pushes, expected none"
         case .onePushEach(let app, let since):
-            let late = accepted(of: app).filter { $0.milliseconds >= beganMilliseconds + since }
+            let late = acceptedPushes(of: app).filter { $0.milliseconds >= firstCommandMilliseconds + since }
             let again = late.count - Set(late.map(\.activity)).count
             return again == 0 ? nil : "\(app) got \(again) pushes beyond one for each activity"
         }
     }
 
-    private func accepted(of app: String) -> [OutageHistory.Push] {
+    private func acceptedPushes(of app: String) -> [OutageHistory.Push] {
         let activities = Set(history.commands.lazy.filter { $0.app == app }.map(\.activity))
         return history.pushes.filter { $0.status == 200 && activities.contains($0.activity) }
     }

@@ -69,20 +69,22 @@ struct OutageJudge {
     private mutating func findOldPushes(_ record: ActivityRecord) {
         var (newest, newestAlert): (OutageHistory.Command?, OutageHistory.Command?)
         var hasEnded = false
-        for push in record.accepted {
+        for push in record.acceptedPushes {
             guard let command = record.command(of: push) else {
-                verdict.old.append("\(record.activity): a push that no valid command requests")
+                verdict.oldPushes.append("\(record.activity): a push that no valid command requests")
                 continue
             }
             verdict.freshnessMilliseconds[command.app, default: []]
                 .append(push.milliseconds - command.producedMilliseconds)
             if push.effect == .droppedAsOld || hasEnded || (newest.map { command.version < $0.version } ?? false) {
-                verdict.old.append("\(record.activity): \(command.version.sequence) after a newer one")
+                verdict.oldPushes.append("\(record.activity): \(command.version.sequence) after a newer one")
             }
             judgeAge(of: push, command, in: record)
             if let alert = record.alert(of: push) {
                 if let newestAlert, alert.version < newestAlert.version {
-                    verdict.old.append("\(record.activity): the alert of \(alert.version.sequence) after a newer one")
+                    verdict.oldPushes.append(
+                        "\(record.activity): the alert of \(alert.version.sequence) after a newer one"
+                    )
                 } else {
                     newestAlert = alert
                 }
@@ -99,12 +101,14 @@ struct OutageJudge {
     ) {
         if isPast(bounds.seconds(of: command.event), command, at: push.milliseconds) {
             let age = (push.milliseconds - command.timestampMilliseconds) / 1_000
-            verdict.old.append("\(record.activity): the \(command.event) \(command.version.sequence), \(age) s old")
+            verdict.oldPushes.append(
+                "\(record.activity): the \(command.event) \(command.version.sequence), \(age) s old"
+            )
         }
         guard command.event != .start, let alert = record.alert(of: push) else { return }
         if isPast(bounds.alertSeconds, alert, at: push.milliseconds) {
             let age = (push.milliseconds - alert.timestampMilliseconds) / 1_000
-            verdict.old.append("\(record.activity): the alert of \(alert.version.sequence), \(age) s old")
+            verdict.oldPushes.append("\(record.activity): the alert of \(alert.version.sequence), \(age) s old")
         }
     }
 
@@ -115,24 +119,24 @@ struct OutageJudge {
     // MARK: - Twice
 
     private mutating func findRepeats(_ record: ActivityRecord) {
-        let starts = record.reached.filter { $0.effect == .started }
+        let starts = record.appliedPushes.filter { $0.effect == .started }
         for push in starts.dropFirst() {
-            verdict.twice.append(
+            verdict.repeats.append(
                 "\(record.activity): started again after \(push.milliseconds - starts[0].milliseconds) ms"
             )
         }
-        var rang: [String: Int64] = [:]
-        for push in record.reached where push.effect != .started {
+        var firstAlertMilliseconds: [String: Int64] = [:]
+        for push in record.appliedPushes where push.effect != .started {
             guard let alert = push.alert else { continue }
-            guard let first = rang[alert] else {
-                rang[alert] = push.milliseconds
+            guard let first = firstAlertMilliseconds[alert] else {
+                firstAlertMilliseconds[alert] = push.milliseconds
                 continue
             }
             let text = "\(record.activity): \(alert) again after \(push.milliseconds - first) ms"
             if crashes.contains(where: { $0.allowsAlert(first: first, again: push.milliseconds) }) {
-                verdict.repeatedAfterCrash.append(text)
+                verdict.excusedRepeats.append(text)
             } else {
-                verdict.twice.append(text)
+                verdict.repeats.append(text)
             }
         }
     }
@@ -140,15 +144,15 @@ struct OutageJudge {
     // MARK: - Lost
 
     private mutating func findLostState(_ record: ActivityRecord) {
-        guard let newest = record.newest, isRequired(newest), isBegun(record) else { return }
+        guard let newest = record.newestCommand, isRequired(newest), isBegun(record) else { return }
         guard let screen = record.screen else {
-            if newest.event != .end { verdict.lost.append("\(record.activity): no phone has it") }
+            if newest.event != .end { verdict.losses.append("\(record.activity): no phone has it") }
             return
         }
         if screen.number != newest.version.sequence {
-            verdict.lost.append("\(record.activity): shows \(screen.number), not \(newest.version.sequence)")
+            verdict.losses.append("\(record.activity): shows \(screen.number), not \(newest.version.sequence)")
         } else if newest.event == .end, !screen.isFinished {
-            verdict.lost.append("\(record.activity): has not ended")
+            verdict.losses.append("\(record.activity): has not ended")
         }
     }
 
@@ -169,11 +173,11 @@ struct OutageJudge {
 
     private mutating func findLostAlerts(_ record: ActivityRecord) {
         guard record.screen != nil else { return }
-        let newestRung = record.reached.compactMap { record.alert(of: $0)?.version }.max()
-        for command in record.effective where command.alert != nil && command.event != .start {
+        let newestRung = record.appliedPushes.compactMap { record.alert(of: $0)?.version }.max()
+        for command in record.effectiveCommands where command.alert != nil && command.event != .start {
             guard isRequired(command), !isPast(bounds.alertSeconds, command, at: endMilliseconds) else { continue }
             if newestRung.map({ $0 < command.version }) ?? true {
-                verdict.lost.append("\(record.activity): the alert of \(command.version.sequence) never rang")
+                verdict.losses.append("\(record.activity): the alert of \(command.version.sequence) never rang")
             }
         }
     }
@@ -186,25 +190,27 @@ struct OutageJudge {
         count(record.lifetimeEnds, expected: 1, "\(record.activity): ended by its lifetime")
         count(record.restarts, expected: restarts ? 1 : 0, "\(record.activity): started again after its lifetime")
         if let screen = record.screen, screen.isFinished == restarts {
-            verdict.lost.append("\(record.activity): \(restarts ? "is over" : "has not ended")")
+            verdict.losses.append("\(record.activity): \(restarts ? "is over" : "has not ended")")
         }
     }
 
     private mutating func count(_ pushes: [OutageHistory.Push], expected: Int, _ what: String) {
-        if pushes.count < expected { verdict.lost.append("\(what) \(pushes.count) times, not \(expected)") }
-        if pushes.count > expected { verdict.twice.append("\(what) \(pushes.count) times, not \(expected)") }
+        if pushes.count < expected { verdict.losses.append("\(what) \(pushes.count) times, not \(expected)") }
+        if pushes.count > expected { verdict.repeats.append("\(what) \(pushes.count) times, not \(expected)") }
     }
 
     // MARK: - Silence
 
     private mutating func measureSilence(_ record: ActivityRecord) {
-        var reached: [(version: Version, milliseconds: Int64)] = []
-        for push in record.reached {
+        var reachedVersions: [(version: Version, milliseconds: Int64)] = []
+        for push in record.appliedPushes {
             guard let version = record.command(of: push)?.version else { continue }
-            if reached.last.map({ $0.version < version }) ?? true { reached.append((version, push.milliseconds)) }
+            if reachedVersions.last.map({ $0.version < version }) ?? true {
+                reachedVersions.append((version, push.milliseconds))
+            }
         }
-        for command in record.effective {
-            let shown = reached.first { $0.version >= command.version }?.milliseconds
+        for command in record.effectiveCommands {
+            let shown = reachedVersions.first { $0.version >= command.version }?.milliseconds
             // If no push brought the state or a newer one, there is a silence only if the promises required
             // such a push.
             guard shown != nil || (isRequired(command) && isBegun(record) && isShowable(record)) else { continue }
@@ -214,7 +220,9 @@ struct OutageJudge {
     }
 
     /// Whether the newest state can change what the phone shows. An end cannot if no phone has the activity.
-    private func isShowable(_ record: ActivityRecord) -> Bool { record.screen != nil || record.newest?.event != .end }
+    private func isShowable(_ record: ActivityRecord) -> Bool {
+        record.screen != nil || record.newestCommand?.event != .end
+    }
 }
 
 /// The observations of one activity.
@@ -223,18 +231,18 @@ private struct ActivityRecord {
     /// Valid commands, oldest version first.
     let commands: [OutageHistory.Command]
     /// The valid commands up to the first end. Commands after an end have no effect.
-    let effective: ArraySlice<OutageHistory.Command>
+    let effectiveCommands: ArraySlice<OutageHistory.Command>
     /// Pushes that APNs accepted or that reached the phone, ordered by time. Ends and starts that the
     /// lifetime caused are left out.
-    let accepted: [OutageHistory.Push]
+    let acceptedPushes: [OutageHistory.Push]
     /// The ends that Causeway made because the lifetime had ended. Only these pushes have no state, because
     /// every command of a case has one.
     let lifetimeEnds: [OutageHistory.Push]
     /// The starts after the first end of a lifetime.
     let restarts: [OutageHistory.Push]
     let screen: OutageHistory.Screen?
-    private let byState: [String: OutageHistory.Command]
-    private let byAlert: [String: OutageHistory.Command]
+    private let commandByState: [String: OutageHistory.Command]
+    private let commandByAlert: [String: OutageHistory.Command]
 
     init(
         activity: String,
@@ -246,28 +254,28 @@ private struct ActivityRecord {
         self.activity = activity
         self.commands = commands.filter(\.isValid).sorted { $0.version < $1.version }
         let end = self.commands.firstIndex { $0.event == .end }
-        effective = self.commands.prefix(end.map { $0 + 1 } ?? self.commands.count)
+        effectiveCommands = self.commands.prefix(end.map { $0 + 1 } ?? self.commands.count)
         let all = pushes.filter { $0.status == 200 || $0.effect != nil }.sorted { $0.milliseconds < $1.milliseconds }
         let firstEnd = hasLifetime ? all.firstIndex { $0.state == nil } : nil
         let beforeEnd = firstEnd ?? all.count
         let afterEnd = all[beforeEnd...]
         lifetimeEnds = afterEnd.filter { $0.state == nil }
         restarts = afterEnd.filter { $0.effect == .started }
-        accepted = all[..<beforeEnd] + afterEnd.filter { $0.state != nil && $0.effect != .started }
+        acceptedPushes = all[..<beforeEnd] + afterEnd.filter { $0.state != nil && $0.effect != .started }
         self.screen = screen
-        byState = Dictionary(self.commands.map { ($0.state, $0) }, uniquingKeysWith: { first, _ in first })
+        commandByState = Dictionary(self.commands.map { ($0.state, $0) }, uniquingKeysWith: { first, _ in first })
         let ringing = self.commands.compactMap { command in command.alert.map { ($0, command) } }
-        byAlert = Dictionary(ringing, uniquingKeysWith: { first, _ in first })
+        commandByAlert = Dictionary(ringing, uniquingKeysWith: { first, _ in first })
     }
 
     /// Pushes that the phone applied.
-    var reached: [OutageHistory.Push] {
-        accepted.filter { [.started, .shown, .ended].contains($0.effect) }
+    var appliedPushes: [OutageHistory.Push] {
+        acceptedPushes.filter { [.started, .shown, .ended].contains($0.effect) }
     }
 
-    var newest: OutageHistory.Command? { effective.last }
+    var newestCommand: OutageHistory.Command? { effectiveCommands.last }
 
-    func command(of push: OutageHistory.Push) -> OutageHistory.Command? { push.state.flatMap { byState[$0] } }
+    func command(of push: OutageHistory.Push) -> OutageHistory.Command? { push.state.flatMap { commandByState[$0] } }
 
-    func alert(of push: OutageHistory.Push) -> OutageHistory.Command? { push.alert.flatMap { byAlert[$0] } }
+    func alert(of push: OutageHistory.Push) -> OutageHistory.Command? { push.alert.flatMap { commandByAlert[$0] } }
 }

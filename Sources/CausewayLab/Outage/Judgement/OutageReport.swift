@@ -7,20 +7,20 @@ struct OutageReport {
     var name: String
     var verdict: OutageVerdict
     /// The case's additional expectations that are not met, as text.
-    var broken: [String]
+    var brokenExpectations: [String]
 
-    var isGood: Bool { verdict.isGood && broken.isEmpty }
+    var isGood: Bool { verdict.isGood && brokenExpectations.isEmpty }
 
     /// The report as text: one line, followed by the broken promises.
     var text: String {
         let silence = Numeral.seconds(milliseconds: verdict.longestSilenceMilliseconds)
         let line =
-            "\(isGood ? "ok    " : "BROKEN") \(name): lost \(verdict.lost.count), old \(verdict.old.count), "
-            + "twice \(verdict.twice.count), longest silence \(silence), "
-            + "repeated after a crash \(verdict.repeatedAfterCrash.count)"
+            "\(isGood ? "ok    " : "BROKEN") \(name): lost \(verdict.losses.count), old \(verdict.oldPushes.count), "
+            + "twice \(verdict.repeats.count), longest silence \(silence), "
+            + "repeated after a crash \(verdict.excusedRepeats.count)"
         let findings =
-            examples("lost", verdict.lost) + examples("old", verdict.old) + examples("twice", verdict.twice)
-            + broken.map { "         \($0)" }
+            examples("lost", verdict.losses) + examples("old", verdict.oldPushes) + examples("twice", verdict.repeats)
+            + brokenExpectations.map { "         \($0)" }
         return ([line] + findings).joined(separator: "\n")
     }
 
@@ -35,8 +35,8 @@ struct OutageReport {
         func sum(_ list: KeyPath<OutageVerdict, [String]>) -> Int {
             reports.reduce(0) { $0 + $1.verdict[keyPath: list].count }
         }
-        let others = reports.reduce(0) { $0 + $1.broken.count }
-        return "\(reports.count) cases: lost \(sum(\.lost)), old \(sum(\.old)), twice \(sum(\.twice))"
+        let others = reports.reduce(0) { $0 + $1.brokenExpectations.count }
+        return "\(reports.count) cases: lost \(sum(\.losses)), old \(sum(\.oldPushes)), twice \(sum(\.repeats))"
             + (others > 0 ? "; \(others) other expectations broken" : "")
     }
 }

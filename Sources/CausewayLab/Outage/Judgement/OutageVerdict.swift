@@ -1,20 +1,20 @@
-/// The verdict on a history. Each list of texts describes broken promises, except `repeatedAfterCrash`.
+/// The verdict on a history. Each list of texts describes broken promises, except `excusedRepeats`.
 struct OutageVerdict: Equatable {
     /// Activities whose phone does not show the newest state that has not expired, and alerts that are not
     /// too old and never rang.
-    var lost: [String] = []
+    var losses: [String] = []
     /// Pushes that APNs accepted after their age limit or after a newer push.
-    var old: [String] = []
+    var oldPushes: [String] = []
     /// Alerts and starts that reached a phone twice.
-    var twice: [String] = []
+    var repeats: [String] = []
     /// Alerts that rang again after a crash and that the promises permit to ring again.
-    var repeatedAfterCrash: [String] = []
+    var excusedRepeats: [String] = []
     /// The longest time from a state to the push that brought this state or a newer one.
     var longestSilenceMilliseconds: Int64 = 0
     /// The times from a command to the push that brought its state, by app, ascending.
     var freshnessMilliseconds: [String: [Int64]] = [:]
 
-    var isGood: Bool { lost.isEmpty && old.isEmpty && twice.isEmpty }
+    var isGood: Bool { losses.isEmpty && oldPushes.isEmpty && repeats.isEmpty }
 
     /// Returns the time that 99 of 100 pushes of an app did not exceed; nil without pushes.
     func freshness99(of app: String) -> Int64? {

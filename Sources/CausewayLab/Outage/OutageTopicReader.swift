@@ -1,7 +1,7 @@
 import Kafka
 
 /// Reads topics that the workers write, from their beginning.
-final class OutageResults: ConsumerHandler {
+final class OutageTopicReader: ConsumerHandler {
     private static let recordsPerPoll = 2_000
 
     private var consumer: Consumer?
