@@ -74,14 +74,14 @@ struct FanoutTests {
         count(
             #"{"command":"a","audience":"final","segments":[128,255],"outcome":"superseded","members":{"delivered":1,"superseded":2}}"#
         )
-        #expect(!results.addUp("a", members: 6), "without the command's own")
+        #expect(!results.addsUp("a", members: 6), "without the command's own")
         count(#"{"command":"a","audience":"final","outcome":"superseded","members":{"delivered":4,"superseded":2}}"#)
-        #expect(results.addUp("a", members: 6) && !results.addUp("a", members: 7) && !results.addUp("b", members: 0))
+        #expect(results.addsUp("a", members: 6) && !results.addsUp("a", members: 7) && !results.addsUp("b", members: 0))
         count(#"{"command":"c","audience":"final","outcome":"invalid","reason":"audienceUnsupported"}"#)
         #expect(results.outcomes["c"] == .init(outcome: "invalid", reason: "audienceUnsupported", members: [:]))
         count(#"{"command":"d","activity":"x","outcome":"accepted"}"#)
         count("no JSON")
-        #expect(results.records == 5 && results.outcomes.count == 2 && results.ranges.count == 1)
+        #expect(results.resultRecords == 5 && results.outcomes.count == 2 && results.rangeSums.count == 1)
     }
 
     @Test func `Single commands are counted by their phase`() throws {
@@ -99,7 +99,7 @@ struct FanoutTests {
         count("beside-during-2", "superseded", after: 900)
         count("fanout-1", "accepted", after: 900)
         let singleCommands = try #require(results.singleCommands)
-        #expect(singleCommands.results == 3 && results.records == 0)
+        #expect(singleCommands.resultCount == 3 && results.resultRecords == 0)
         #expect(singleCommands.freshness(.before) == .init(commands: 1, p50Milliseconds: 3, p99Milliseconds: 3))
         #expect(singleCommands.freshness(.during) == .init(commands: 1, p50Milliseconds: 40, p99Milliseconds: 40))
     }

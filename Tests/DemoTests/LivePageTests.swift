@@ -59,9 +59,9 @@ struct LivePageTests {
 
     @Test func `Commands without a result after the time limit are late`() {
         var late = LateCommands()
-        for second in 0...29 { late.note(commands: 100 * second, nowMilliseconds: Int64(second) * 1_000) }
+        for second in 0...29 { late.addSample(commands: 100 * second, nowMilliseconds: Int64(second) * 1_000) }
         #expect(late.count(results: 0, nowMilliseconds: 29_000) == 0, "none is that old")
-        for second in 30...90 { late.note(commands: 100 * second, nowMilliseconds: Int64(second) * 1_000) }
+        for second in 30...90 { late.addSample(commands: 100 * second, nowMilliseconds: Int64(second) * 1_000) }
         #expect(late.count(results: 6_000, nowMilliseconds: 90_000) == 0)
         #expect(late.count(results: 5_900, nowMilliseconds: 90_000) == 100)
     }
@@ -90,7 +90,7 @@ struct LivePageTests {
             isWhole: true,
             service: Array(#"{"accepted":7}"#.utf8),
             figures: LivePageFigures(phase: .playing, commands: 12).json,
-            allowed: [.answer503],
+            allowedActions: [.answer503],
             disturbances: disturbances,
             nowMilliseconds: 5_000
         )
@@ -112,7 +112,7 @@ struct LivePageTests {
             isWhole: true,
             service: nil,
             figures: LivePageFigures().json,
-            allowed: [],
+            allowedActions: [],
             remarks: [.killWorker: #"not "here""#],
             disturbances: PageDisturbances(),
             nowMilliseconds: 0
@@ -125,7 +125,7 @@ struct LivePageTests {
     @Test func `Beside somebody else's worker, a simulator's page says what it may not do`() throws {
         let pageState = LivePageState()
         #expect(SimulatorPage.allow(on: pageState, nil) == nil)
-        #expect(pageState.allowed == [.answer503, .cutConnections, .blackHole])
+        #expect(pageState.allowedActions == [.answer503, .cutConnections, .blackHole])
         #expect(pageState.remarks[.killWorker] == "which process? --worker-pid names it")
         #expect(pageState.remarks[.takeRedisAway] == "not here: the simulator has not started your Redis")
         let directory = try TemporaryDirectory()

@@ -62,7 +62,7 @@ struct MatchRecordsTests {
     }
 
     @Test func `Commands may have ids`() throws {
-        let named = MatchRecords(match, frames: match.frames(), identifies: true)
+        let named = MatchRecords(match, frames: match.frames(), hasIdentifiers: true)
         var (ball, start) = (named.frames[121], named.start)
         for follower in [42, 9_999] {
             ball.setFollower(follower)

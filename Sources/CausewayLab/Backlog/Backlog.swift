@@ -10,7 +10,7 @@ final class Backlog {
     /// worker writes about ten lines.
     private static let logLinesMax = 1_000
     /// The number of matches that are played: enough to fill the partitions evenly.
-    static let matches = 20
+    static let matchCount = 20
     /// The most commands for one activity. Each ball is a frame, and each match of this run has at least as
     /// many balls.
     static let commandsPerActivityMax = 200
@@ -25,7 +25,7 @@ final class Backlog {
     private let deployment: Deployment
     private let interruption: Interruption
     private let feed: SeasonFeed
-    private var records: [MatchRecords]
+    private var matchRecords: [MatchRecords]
     private let commandsPerActivity: Int
 
     init(
@@ -35,21 +35,21 @@ final class Backlog {
         deployment: Deployment,
         interruption: Interruption
     ) throws(LabError) {
-        let matches = Array(season.matches.prefix(Self.matches))
-        guard matches.count == Self.matches else { throw LabError("the season has only \(matches.count) matches") }
+        let matches = Array(season.matches.prefix(Self.matchCount))
+        guard matches.count == Self.matchCount else { throw LabError("the season has only \(matches.count) matches") }
         feed = SeasonFeed(
             matches: matches,
-            followers: activities / Self.matches,
+            followers: activities / Self.matchCount,
             durationMilliseconds: 1,
             startsByPush: false
         )
-        let shortest = matches.map { $0.frames().count }.min() ?? 0
-        guard commandsPerActivity <= shortest else {
+        let frameCountMin = matches.map { $0.frames().count }.min() ?? 0
+        guard commandsPerActivity <= frameCountMin else {
             throw LabError(
-                "--commands may be \(shortest) for each activity at most: the shortest match has no more balls"
+                "--commands may be \(frameCountMin) for each activity at most: the shortest match has no more balls"
             )
         }
-        records = matches.map { match in
+        matchRecords = matches.map { match in
             MatchRecords(match, frames: Self.evenlySpaced(match.frames(), to: commandsPerActivity))
         }
         self.deployment = deployment
@@ -99,19 +99,19 @@ final class Backlog {
         try produceBacklog(commandProducer)
         // Measure the reading without a worker both before and after the worker runs, because the other load
         // on the machine changes.
-        var readings = [try readAlone(), try readAlone()]
+        var readings = [try measureReading(), try measureReading()]
         let brokerBefore = deployment.brokerCPUMilliseconds
         try deployment.startWorker()
         try awaitFinalScores(phones)
         let usage = deployment.worker.flatMap { ProcessUsage(identifier: $0.identifier) } ?? .none
         let broker = deployment.brokerCPUMilliseconds - brokerBefore
         try deployment.stopWorker(graceMilliseconds: Demo.drainMilliseconds)
-        readings.append(try readAlone())
+        readings.append(try measureReading())
         return try figures(phones, readings: readings, worker: usage, brokerCPUMilliseconds: broker)
     }
 
     /// What it costs the broker and its client to read the backlog.
-    private struct Reading {
+    private struct ReadingCost {
         var milliseconds: Int64
         var cpuMilliseconds: Int64
         var brokerCPUMilliseconds: Int64
@@ -139,11 +139,11 @@ final class Backlog {
     /// Writes the commands frame by frame, as during the season.
     private func produceBacklog(_ commandProducer: CommandProducer) throws(LabError) {
         for frame in 0..<commandsPerActivity {
-            for match in records.indices {
-                records[match].frames[frame].setTimestamp(seconds: Clock.wallMilliseconds / 1_000)
+            for match in matchRecords.indices {
+                matchRecords[match].frames[frame].setTimestamp(seconds: Clock.wallMilliseconds / 1_000)
                 for follower in 1...feed.followers {
-                    records[match].frames[frame].setFollower(follower)
-                    try produce(records[match].frames[frame], to: commandProducer)
+                    matchRecords[match].frames[frame].setFollower(follower)
+                    try produce(matchRecords[match].frames[frame], to: commandProducer)
                 }
             }
             try checkParts()
@@ -178,7 +178,7 @@ final class Backlog {
         }
     }
 
-    private func readAlone() throws(LabError) -> Reading {
+    private func measureReading() throws(LabError) -> ReadingCost {
         let properties: [(name: String, value: String)]
         do {
             properties = try ConfigurationLoader(environment: [:], requiresFiles: false)
@@ -186,14 +186,14 @@ final class Backlog {
         } catch {
             throw LabError("causeway.yaml: \(error)")
         }
-        let reading = try TopicReading(properties: properties, topic: CommandProducer.commandsTopicName)
-        defer { reading.close() }
+        let reader = try TopicReader(properties: properties, topic: CommandProducer.commandsTopicName)
+        defer { reader.close() }
         let before = ProcessUsage(identifier: getpid()) ?? .none
         let brokerBefore = deployment.brokerCPUMilliseconds
-        let milliseconds = try reading.read(feed.phones * commandsPerActivity) { () throws(LabError) in try checkParts()
+        let milliseconds = try reader.read(feed.phones * commandsPerActivity) { () throws(LabError) in try checkParts()
         }
         let after = ProcessUsage(identifier: getpid()) ?? .none
-        return Reading(
+        return ReadingCost(
             milliseconds: milliseconds,
             cpuMilliseconds: after.cpuMilliseconds - before.cpuMilliseconds,
             brokerCPUMilliseconds: deployment.brokerCPUMilliseconds - brokerBefore
@@ -211,7 +211,7 @@ final class Backlog {
 
     private func figures(
         _ phones: SimulatedPhones,
-        readings: [Reading],
+        readings: [ReadingCost],
         worker: ProcessUsage,
         brokerCPUMilliseconds: Int64
     ) throws(LabError) -> BacklogFigures {
@@ -223,7 +223,7 @@ final class Backlog {
             return reader.tally.commands == commands
         }
         let tally = reader.tally
-        let began = try assignedMilliseconds()
+        let began = try assignedAtMilliseconds()
         let readings = readings.sorted { $0.milliseconds < $1.milliseconds }
         let reading = readings[readings.count / 2]
         return BacklogFigures(
@@ -246,7 +246,7 @@ final class Backlog {
 
     /// Returns the time at which the worker got its partitions, UNIX milliseconds. The worker's log has it.
     /// The results do not, because the results of the first records may have no time.
-    private func assignedMilliseconds() throws(LabError) -> Int64 {
+    private func assignedAtMilliseconds() throws(LabError) -> Int64 {
         let lines = TextFile.lastLines(of: deployment.path("worker.log"), Self.logLinesMax)
         let time = lines.last { $0.contains("kind=partitions-assigned") }?.prefix { $0 != " " }
         guard let time,

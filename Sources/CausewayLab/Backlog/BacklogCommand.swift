@@ -24,7 +24,7 @@ struct BacklogCommand: DeployedRun {
     @Option(help: "Commands that pile up; a multiple of the activities.")
     var commands = 2_000_000
 
-    @Option(help: "Activities of these commands; a multiple of \(Backlog.matches).")
+    @Option(help: "Activities of these commands; a multiple of \(Backlog.matchCount).")
     var activities = 20_000
 
     @Option(help: "Threads of the worker; 0: one for each core.")
@@ -54,11 +54,11 @@ struct BacklogCommand: DeployedRun {
     var keep = false
 
     func validate() throws {
-        guard activities > 0, activities % Backlog.matches == 0,
-            activities / Backlog.matches <= CommandTemplate.followersMax
+        guard activities > 0, activities % Backlog.matchCount == 0,
+            activities / Backlog.matchCount <= CommandTemplate.followersMax
         else {
-            let most = Backlog.matches * CommandTemplate.followersMax
-            throw ValidationError("--activities must be a multiple of \(Backlog.matches), and \(most) at most")
+            let most = Backlog.matchCount * CommandTemplate.followersMax
+            throw ValidationError("--activities must be a multiple of \(Backlog.matchCount), and \(most) at most")
         }
         guard commands > 0, commands % activities == 0, commands / activities <= Backlog.commandsPerActivityMax else {
             throw ValidationError(

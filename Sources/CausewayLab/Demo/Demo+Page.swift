@@ -24,7 +24,7 @@ extension Demo {
         guard now >= pageReport.nextReportMilliseconds || phase != pageReport.figures.phase else { return }
         pageReport.nextReportMilliseconds = now + Self.reportIntervalMilliseconds
         pageReport.measureFreshness(reader.tally, nowMilliseconds: now)
-        pageReport.lateCommands.note(commands: feed.commands, nowMilliseconds: now)
+        pageReport.lateCommands.addSample(commands: feed.commands, nowMilliseconds: now)
         var figures = pageReport.figures
         figures.phase = phase
         figures.elapsedMilliseconds = elapsedMilliseconds ?? figures.elapsedMilliseconds

@@ -59,7 +59,7 @@ struct SeasonFeed {
         records = zip(matches, frames)
             .map { match, frames in
                 switch addressees {
-                case .activities: MatchRecords(match, frames: frames, identifies: journal != nil)
+                case .activities: MatchRecords(match, frames: frames, hasIdentifiers: journal != nil)
                 case .audiences: MatchRecords(toAudienceOf: match, frames: frames)
                 }
             }

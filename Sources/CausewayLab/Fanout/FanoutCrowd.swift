@@ -12,14 +12,14 @@ struct FanoutCrowd {
     private static let frequentEvery = 4
 
     /// The simulator's answer about what its phones show.
-    struct Answer {
+    struct CrowdReport {
         /// Phones that show the content for which the simulator was asked.
-        var showing = 0
+        var phonesShowing = 0
         /// When the last push with this content arrived, UNIX milliseconds; 0 before the first.
         var lastMilliseconds: Int64 = 0
         var pushes = 0
-        var reversed = 0
-        var alertedTwice = 0
+        var reversedPhones = 0
+        var phonesAlertedTwice = 0
         /// The number of alerts that rang on all phones.
         var alerts = 0
     }
@@ -60,21 +60,26 @@ struct FanoutCrowd {
         crowd.registration(number, registeredAtMilliseconds: registeredAtMilliseconds)
     }
 
-    func ask(about content: [String: Any]) throws(LabError) -> Answer {
+    func report(about content: [String: Any]) throws(LabError) -> CrowdReport {
         let object = try client.requestObject("GET", "/crowd?app=\(crowd.app)&name=\(crowd.name)")
         guard let shown = object["shown"] as? [[String: Any]], let pushes = object["pushes"] as? Int,
             let reversed = object["reversed"] as? Int, let alertedTwice = object["alertedTwice"] as? Int,
             let alerts = object["alerts"] as? Int
         else { throw LabError("the simulator's answer about the crowd has an unexpected form") }
-        var answer = Answer(pushes: pushes, reversed: reversed, alertedTwice: alertedTwice, alerts: alerts)
+        var report = CrowdReport(
+            pushes: pushes,
+            reversedPhones: reversed,
+            phonesAlertedTwice: alertedTwice,
+            alerts: alerts
+        )
         for state in shown {
             guard let other = state["contentState"] as? [String: Any],
                 NSDictionary(dictionary: other) == NSDictionary(dictionary: content)
             else { continue }
-            answer.showing += state["phones"] as? Int ?? 0
-            answer.lastMilliseconds = max(answer.lastMilliseconds, state["lastMilliseconds"] as? Int64 ?? 0)
+            report.phonesShowing += state["phones"] as? Int ?? 0
+            report.lastMilliseconds = max(report.lastMilliseconds, state["lastMilliseconds"] as? Int64 ?? 0)
         }
-        return answer
+        return report
     }
 
     static func declareApp(_ client: ControlClient) throws(LabError) {

@@ -105,7 +105,7 @@ final class FanoutDeployment {
     var redis: ChildProcess? { base.parts.first { $0.name == "redis-server" } }
 
     /// Runs a script in Redis that returns a whole number.
-    func ask(_ script: String) throws(LabError) -> Int {
+    func evaluate(_ script: String) throws(LabError) -> Int {
         guard let answer = Deployment.answer(port: base.redisPort, to: "EVAL \"\(script)\" 0"), answer.hasPrefix(":"),
             let number = Int(answer.dropFirst())
         else { throw LabError("Redis does not answer: \(script)") }
@@ -114,15 +114,17 @@ final class FanoutDeployment {
 
     /// The pattern of the keys of audiences. In the key of an activity, another character than `@` follows
     /// the app.
-    private static let audienceKeys = "{\(app)@*"
+    private static let audienceKeyPattern = "{\(app)@*"
 
-    func audienceKeys() throws(LabError) -> Int { try ask("return #redis.call('KEYS', '\(Self.audienceKeys)')") }
+    func audienceKeyCount() throws(LabError) -> Int {
+        try evaluate("return #redis.call('KEYS', '\(Self.audienceKeyPattern)')")
+    }
 
     /// Returns the bytes of all data that Redis keeps about audiences, including keys and the server's own
     /// tables.
     func audienceBytes() throws(LabError) -> Int {
-        try ask(
-            "local n = 0 for _, k in ipairs(redis.call('KEYS', '\(Self.audienceKeys)')) do "
+        try evaluate(
+            "local n = 0 for _, k in ipairs(redis.call('KEYS', '\(Self.audienceKeyPattern)')) do "
                 + "n = n + redis.call('MEMORY', 'USAGE', k) end return n"
         )
     }

@@ -12,13 +12,13 @@ final class FanoutResults: ConsumerHandler {
     }
 
     /// The number of result records for the audience's commands.
-    private(set) var records = 0
+    private(set) var resultRecords = 0
     /// The single commands to phones outside the audience; nil: there are none.
     var singleCommands: SingleCommandLoad?
     /// The results of whole commands, by the command's id.
     private(set) var outcomes: [String: CommandOutcome] = [:]
     /// The sums over the ranges' results, by the command's id and the members' outcome.
-    private(set) var ranges: [String: [String: Int]] = [:]
+    private(set) var rangeSums: [String: [String: Int]] = [:]
     private var consumer: Consumer?
 
     init(bootstrapServers: String) throws(LabError) {
@@ -56,17 +56,17 @@ final class FanoutResults: ConsumerHandler {
         guard let result = try? JSONSerialization.jsonObject(with: Data(json)) as? [String: Any],
             let command = result["command"] as? String, let outcome = result["outcome"] as? String
         else {
-            records += 1
+            resultRecords += 1
             return
         }
         guard result["audience"] != nil else {
             singleCommands?.count(command, outcome: outcome, times: result["times"] as? [String: Int64] ?? [:])
             return
         }
-        records += 1
+        resultRecords += 1
         let members = result["members"] as? [String: Int] ?? [:]
         guard result["segments"] == nil else {
-            ranges[command, default: [:]].merge(members, uniquingKeysWith: +)
+            rangeSums[command, default: [:]].merge(members, uniquingKeysWith: +)
             return
         }
         outcomes[command] = CommandOutcome(outcome: outcome, reason: result["reason"] as? String, members: members)
@@ -74,9 +74,9 @@ final class FanoutResults: ConsumerHandler {
 
     /// Whether the ranges' counts add up to the command's counts, and the command's counts to the number of
     /// members.
-    func addUp(_ command: String, members: Int) -> Bool {
-        guard let outcome = outcomes[command], let ranges = ranges[command] else { return false }
-        return ranges == outcome.members && outcome.members.values.reduce(0, +) == members
+    func addsUp(_ command: String, members: Int) -> Bool {
+        guard let outcome = outcomes[command], let rangeSums = rangeSums[command] else { return false }
+        return rangeSums == outcome.members && outcome.members.values.reduce(0, +) == members
     }
 
     func close() {

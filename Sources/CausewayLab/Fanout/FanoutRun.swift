@@ -11,11 +11,11 @@ final class FanoutRun {
     private static let stallMilliseconds: Int64 = 120_000
     private static let pollMilliseconds: Int64 = 20
     /// The most registrations that wait for a worker. The embedded broker keeps no more.
-    private static let unreadMax = 100_000
+    private static let unreadRegistrationsMax = 100_000
     private static let registrationsPerPoll = 2_000
     /// After this many registrations the run checks that Redis has members, so that it soon notices a worker
     /// that ignores the registrations' audiences.
-    private static let probe = 1_000
+    private static let registrationsBeforeCheck = 1_000
     /// How much older than the command the initial content of the phones is, in seconds.
     private static let shownSeconds: Int64 = 60
 
@@ -67,58 +67,58 @@ final class FanoutRun {
     func run() throws(LabError) -> FanoutFigures {
         try FanoutCrowd.declareApp(ControlClient(port: deployment.simulator.controlPort))
         try crowd.createPhones()
-        let joining = try join()
+        let joinCost = try join()
         let bytes = try deployment.audienceBytes()
-        try single()
-        let load = try h2load()
+        try measureSingleCommands()
+        let load = try makeH2LoadRun()
         var loads: [Double] = []
-        if let load { loads.append(try load.run(eachPoll: advance)) }
+        if let load { loads.append(try load.run(eachPoll: pollOnce)) }
         let round = try fanOut()
         // Ask the phones before h2load runs again. The pushes of h2load have the same state as the round's,
         // and must not count as the last pushes of the round.
-        let answer = try crowd.ask(about: round.last.contentState)
-        if let load { loads.append(try load.run(eachPoll: advance)) }
+        let crowdReport = try crowd.report(about: round.last.contentState)
+        if let load { loads.append(try load.run(eachPoll: pollOnce)) }
         try deployment.stopWorkers()
         try results.drain()
         return FanoutFigures(
             members: members,
             workers: round.workers,
             overtakenAtPercent: overtakeAtPercent,
-            joinSeconds: Double(joining.milliseconds) / 1_000,
-            redisMicrosecondsPerJoin: Double(joining.redisMicroseconds) / Double(members),
+            joinSeconds: Double(joinCost.milliseconds) / 1_000,
+            redisMicrosecondsPerJoin: Double(joinCost.redisMicroseconds) / Double(members),
             redisBytesPerMember: Double(bytes) / Double(members),
-            seconds: Double(answer.lastMilliseconds - round.recordMilliseconds) / 1_000,
-            pushes: answer.pushes,
-            workerMicrosecondsPerMember: Double(round.workerMicroseconds) / Double(max(1, answer.pushes)),
-            redisMicrosecondsPerMember: Double(round.redisMicroseconds) / Double(max(1, answer.pushes)),
+            seconds: Double(crowdReport.lastMilliseconds - round.recordMilliseconds) / 1_000,
+            pushes: crowdReport.pushes,
+            workerMicrosecondsPerMember: Double(round.workerMicroseconds) / Double(max(1, crowdReport.pushes)),
+            redisMicrosecondsPerMember: Double(round.redisMicroseconds) / Double(max(1, crowdReport.pushes)),
             h2loadMicrosecondsPerPush: loads.isEmpty ? nil : loads.reduce(0, +) / Double(loads.count),
             workerPeakMemoryBytes: round.workerPeakMemoryBytes,
             singleBefore: results.singleCommands?.freshness(.before),
             singleDuring: results.singleCommands?.freshness(.during),
-            resultRecords: results.records - round.recordsBefore,
+            resultRecords: results.resultRecords - round.recordsBefore,
             outcomes: round.commands.map { results.outcomes[$0.identifier]?.outcome ?? "no result" },
-            resultsAddUp: round.commands.allSatisfy { results.addUp($0.identifier, members: members) },
-            wrong: members - answer.showing,
-            reversed: answer.reversed,
-            alertedTwice: answer.alertedTwice,
-            unalerted: max(0, members - answer.alerts)
+            resultsAddUp: round.commands.allSatisfy { results.addsUp($0.identifier, members: members) },
+            wrong: members - crowdReport.phonesShowing,
+            reversed: crowdReport.reversedPhones,
+            alertedTwice: crowdReport.phonesAlertedTwice,
+            unalerted: max(0, members - crowdReport.alerts)
         )
     }
 
-    private func h2load() throws(LabError) -> FanoutLoad? {
+    private func makeH2LoadRun() throws(LabError) -> H2LoadRun? {
         guard h2loadPushes > 0 else { return nil }
         let body = try FanoutContent(number: 1, timestamp: Clock.wallMilliseconds / 1_000).body()
-        return try FanoutLoad(deployment, pushes: h2loadPushes, body: body)
+        return try H2LoadRun(deployment, pushes: h2loadPushes, body: body)
     }
 
     // MARK: - Joining
 
-    private struct Joining {
+    private struct JoinCost {
         var milliseconds: Int64
         var redisMicroseconds: Int64
     }
 
-    private func join() throws(LabError) -> Joining {
+    private func join() throws(LabError) -> JoinCost {
         try wait("workers that read") { () throws(LabError) in
             Int(deployment.metrics.sum(of: "causeway_partitions_assigned")) > 0
         }
@@ -126,30 +126,33 @@ final class FanoutRun {
         let redisBefore = redisMicroseconds
         var written = 0
         var read = 0
-        var isProbed = false
+        var areKeysChecked = false
         let isJoined = { [self] () throws(LabError) -> Bool in
             let now = Clock.wallMilliseconds
-            let most = min(isProbed ? members : min(Self.probe, members), read + Self.unreadMax)
-            let end = min(most, written + Self.registrationsPerPoll)
+            let target = min(
+                areKeysChecked ? members : min(Self.registrationsBeforeCheck, members),
+                read + Self.unreadRegistrationsMax
+            )
+            let end = min(target, written + Self.registrationsPerPoll)
             while written < end {
                 let record = crowd.record(written, registeredAtMilliseconds: now)
                 guard try commandProducer.register(key: record.key, value: record.value) else { break }
                 written += 1
             }
             commandProducer.takeReports()
-            guard written == most else { return false }
+            guard written == target else { return false }
             read = settledRegistrations(written: written)
-            if !isProbed, read == written {
-                isProbed = true
-                try probe()
+            if !areKeysChecked, read == written {
+                areKeysChecked = true
+                try checkAudienceKeys()
             }
-            return isProbed && read == members
+            return areKeysChecked && read == members
         }
         try wait("the members to join", progress: { (read, self.members) }, until: isJoined)
         guard commandProducer.undeliveredRecords == 0 else {
             throw LabError("\(commandProducer.undeliveredRecords) registrations did not reach the broker")
         }
-        return Joining(
+        return JoinCost(
             milliseconds: Clock.milliseconds - began,
             redisMicroseconds: redisMicroseconds - redisBefore
         )
@@ -162,10 +165,10 @@ final class FanoutRun {
         return min(deployment.metrics.registrationsReceived, written - 1)
     }
 
-    private func probe() throws(LabError) {
-        guard try deployment.audienceKeys() == 0 else { return }
+    private func checkAudienceKeys() throws(LabError) {
+        guard try deployment.audienceKeyCount() == 0 else { return }
         throw LabError(
-            "the workers keep no audiences: Redis has no member after \(Numeral.grouped(min(Self.probe, members))) registrations that "
+            "the workers keep no audiences: Redis has no member after \(Numeral.grouped(min(Self.registrationsBeforeCheck, members))) registrations that "
                 + "name one"
         )
     }
@@ -174,7 +177,7 @@ final class FanoutRun {
 
     /// Measures the single commands without a round. Their phones register after the members of the audience,
     /// because the joining is measured without them.
-    private func single() throws(LabError) {
+    private func measureSingleCommands() throws(LabError) {
         guard let singleCommands = results.singleCommands else { return }
         try singleCommands.crowd.createPhones()
         let now = Clock.wallMilliseconds
@@ -189,14 +192,14 @@ final class FanoutRun {
         let end = Clock.milliseconds + SingleCommandLoad.millisecondsBeforeRound
         results.singleCommands?.begin(.before, atMilliseconds: Clock.milliseconds)
         try wait("single commands alone") { () throws(LabError) in Clock.milliseconds >= end }
-        try endSingle()
+        try endSingleCommands()
     }
 
     /// Stops the single commands and waits for their results.
-    private func endSingle() throws(LabError) {
+    private func endSingleCommands() throws(LabError) {
         results.singleCommands?.begin(nil, atMilliseconds: Clock.milliseconds)
         try wait("the single commands' results") { () throws(LabError) in
-            results.singleCommands.map { $0.results >= $0.written } ?? true
+            results.singleCommands.map { $0.resultCount >= $0.writtenCommands } ?? true
         }
     }
 
@@ -226,23 +229,23 @@ final class FanoutRun {
             last: first,
             recordMilliseconds: try send(first),
             workers: deployment.workers.count,
-            recordsBefore: results.records,
+            recordsBefore: results.resultRecords,
             workerMicroseconds: 0,
             redisMicroseconds: 0,
             workerPeakMemoryBytes: 0
         )
         if let overtakeAtPercent {
-            let most = (members * overtakeAtPercent + 99) / 100
-            try awaitPushes(most, since: accepted)
+            let target = (members * overtakeAtPercent + 99) / 100
+            try awaitPushes(target, since: accepted)
             let second = FanoutContent(number: 2, timestamp: max(first.timestamp, Clock.wallMilliseconds / 1_000))
             round.recordMilliseconds = try send(second)
             (round.commands, round.last) = ([first, second], second)
         }
         try awaitPushes(members, since: accepted)
         try wait("every phone to show the newest state") { () throws(LabError) in
-            try crowd.ask(about: round.last.contentState).showing == members
+            try crowd.report(about: round.last.contentState).phonesShowing == members
         }
-        try endSingle()
+        try endSingleCommands()
         try wait("the commands' results") { () throws(LabError) in
             round.commands.allSatisfy { results.outcomes[$0.identifier] != nil }
         }
@@ -311,13 +314,13 @@ final class FanoutRun {
                     logTail: TextFile.lastLines(of: deployment.base.path("worker-0.log"), ChildProcess.logTailLines)
                 )
             }
-            try advance()
+            try pollOnce()
             usleep(UInt32(Self.pollMilliseconds) * 1_000)
         }
         progress.clear()
     }
 
-    private func advance() throws(LabError) {
+    private func pollOnce() throws(LabError) {
         if let signal = interruption.pending { throw LabError("interrupted (signal \(signal))") }
         try deployment.check()
         commandProducer.takeReports()

@@ -30,10 +30,10 @@ struct SingleCommandLoad {
     let crowd: FanoutCrowd
     private let commandsPerSecond: Int
     private(set) var phase: Phase?
-    private var beganMilliseconds: Int64 = 0
+    private var phaseStartMilliseconds: Int64 = 0
     private var writtenInPhase = 0
-    private(set) var written = 0
-    private(set) var results = 0
+    private(set) var writtenCommands = 0
+    private(set) var resultCount = 0
     private var freshness: [Phase: Histogram] = [:]
 
     init(commandsPerSecond: Int, client: ControlClient) {
@@ -49,7 +49,7 @@ struct SingleCommandLoad {
 
     mutating func begin(_ phase: Phase?, atMilliseconds now: Int64) {
         self.phase = phase
-        beganMilliseconds = now
+        phaseStartMilliseconds = now
         writtenInPhase = 0
     }
 
@@ -58,24 +58,24 @@ struct SingleCommandLoad {
         throws(LabError)
     {
         guard let phase else { return }
-        let due = Int((now - beganMilliseconds) * Int64(commandsPerSecond) / 1_000)
-        while writtenInPhase < due {
-            let activity = crowd.crowd.identifier(written % crowd.crowd.count)
-            let value = Self.record(phase, written, activity: activity, timestamp: wallMilliseconds / 1_000)
+        let dueCommands = Int((now - phaseStartMilliseconds) * Int64(commandsPerSecond) / 1_000)
+        while writtenInPhase < dueCommands {
+            let activity = crowd.crowd.identifier(writtenCommands % crowd.crowd.count)
+            let value = Self.record(phase, writtenCommands, activity: activity, timestamp: wallMilliseconds / 1_000)
             switch commandProducer.produceCommand(key: activity, value: value) {
             case .queued: break
             case .queueFull: return
             case .failed(let error): throw LabError("a single command could not be produced: \(error)")
             }
             writtenInPhase += 1
-            written += 1
+            writtenCommands += 1
         }
     }
 
     /// Takes the result of a single command, whose id is for example `beside-before-17`.
     mutating func count(_ command: String, outcome: String, times: [String: Int64]) {
         guard command.hasPrefix(Self.crowdName) else { return }
-        results += 1
+        resultCount += 1
         let name = command.dropFirst(Self.crowdName.count).prefix { $0 != "-" }
         guard let phase = Phase(rawValue: String(name)), outcome == "accepted", let record = times["record"],
             let answered = times["answered"]
@@ -84,9 +84,9 @@ struct SingleCommandLoad {
     }
 
     func freshness(_ phase: Phase) -> Freshness? {
-        guard let histogram = freshness[phase], let half = histogram.percentile(50), let most = histogram.percentile(99)
+        guard let histogram = freshness[phase], let p50 = histogram.percentile(50), let p99 = histogram.percentile(99)
         else { return nil }
-        return Freshness(commands: histogram.count, p50Milliseconds: half, p99Milliseconds: most)
+        return Freshness(commands: histogram.count, p50Milliseconds: p50, p99Milliseconds: p99)
     }
 
     private static func record(_ phase: Phase, _ number: Int, activity: String, timestamp: Int64) -> [UInt8] {

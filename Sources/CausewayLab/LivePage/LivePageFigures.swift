@@ -78,7 +78,7 @@ struct LateCommands {
     /// ``afterMilliseconds`` old or older, because still older ones are removed.
     private var samples: [(milliseconds: Int64, commands: Int)] = []
 
-    mutating func note(commands: Int, nowMilliseconds: Int64) {
+    mutating func addSample(commands: Int, nowMilliseconds: Int64) {
         if let last = samples.last, nowMilliseconds - last.milliseconds < Self.stepMilliseconds { return }
         samples.append((nowMilliseconds, commands))
         while samples.count > 1, nowMilliseconds - samples[1].milliseconds >= Self.afterMilliseconds {
@@ -100,20 +100,20 @@ struct LateCommands {
 struct RecentFreshness {
     private static let windowMilliseconds: Int64 = 1_000
 
-    private var histogram = Histogram()
-    private var nextMilliseconds: Int64 = 0
-    private var newest: LivePageFigures.Freshness?
+    private var lastHistogram = Histogram()
+    private var nextMeasureMilliseconds: Int64 = 0
+    private var newestFreshness: LivePageFigures.Freshness?
 
     /// - Returns: nil if there was no push.
-    mutating func measure(_ whole: Histogram, nowMilliseconds: Int64) -> LivePageFigures.Freshness? {
-        guard nowMilliseconds >= nextMilliseconds else { return newest }
-        nextMilliseconds = nowMilliseconds + Self.windowMilliseconds
-        let recent = whole.subtracting(histogram)
-        histogram = whole
-        newest = recent.percentile(50)
+    mutating func measure(_ currentHistogram: Histogram, nowMilliseconds: Int64) -> LivePageFigures.Freshness? {
+        guard nowMilliseconds >= nextMeasureMilliseconds else { return newestFreshness }
+        nextMeasureMilliseconds = nowMilliseconds + Self.windowMilliseconds
+        let recent = currentHistogram.subtracting(lastHistogram)
+        lastHistogram = currentHistogram
+        newestFreshness = recent.percentile(50)
             .flatMap { p50 in
                 recent.percentile(99).map { LivePageFigures.Freshness(p50Milliseconds: p50, p99Milliseconds: $0) }
             }
-        return newest
+        return newestFreshness
     }
 }

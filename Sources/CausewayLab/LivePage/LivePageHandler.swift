@@ -26,7 +26,7 @@ final class LivePageHandler: HTTPRequestHandler {
         case ("GET", "/events"): return follow(exchange)
         case ("GET", "/story"):
             guard let number = head.query["phone"].flatMap({ Int($0) }), number >= 0 else { return .plain(400) }
-            return stories.ask(exchange, about: number)
+            return stories.enqueue(exchange, about: number)
         case ("POST", "/press"): return press(head)
         case ("GET", let path):
             guard let file = PageFile(path: path) else { return .plain(404) }

@@ -19,7 +19,7 @@ final class LivePageSampler: @unchecked Sendable {
     private let pageState: LivePageState
     /// Guards `arrived` and `isStopping`.
     private let condition = NSCondition()
-    private var arrived: [HTTPResponseStream] = []
+    private var newStreams: [HTTPResponseStream] = []
     private var isStopping = false
     private let hasEnded = DispatchSemaphore(value: 0)
 
@@ -44,7 +44,7 @@ final class LivePageSampler: @unchecked Sendable {
     /// Adds a viewer, whose stream gets events from now on.
     func add(_ stream: HTTPResponseStream) {
         condition.withLock {
-            arrived.append(stream)
+            newStreams.append(stream)
             condition.signal()
         }
     }
@@ -72,13 +72,13 @@ final class LivePageSampler: @unchecked Sendable {
     /// Waits until the next poll is due or until a viewer arrives.
     private func takeArrivals(untilMilliseconds deadline: Int64) -> Bool {
         condition.withLock {
-            while arrived.isEmpty, !isStopping {
+            while newStreams.isEmpty, !isStopping {
                 let left = deadline - Clock.milliseconds
                 guard left > 0 else { break }
                 _ = condition.wait(until: Date(timeIntervalSinceNow: Double(left) / 1_000))
             }
-            viewers += arrived.map { Viewer(stream: $0) }
-            arrived.removeAll()
+            viewers += newStreams.map { Viewer(stream: $0) }
+            newStreams.removeAll()
             return isStopping
         }
     }
@@ -104,8 +104,8 @@ final class LivePageSampler: @unchecked Sendable {
 
     private func send() {
         let now = Clock.milliseconds
-        let (figures, allowed, remarks, disturbances) = (
-            pageState.figures, pageState.allowed, pageState.remarks, pageState.disturbances
+        let (figures, allowedActions, remarks, disturbances) = (
+            pageState.figures, pageState.allowedActions, pageState.remarks, pageState.disturbances
         )
         if pageState.parts != parts {
             // A new run has begun, so everything that the viewers know is out of date.
@@ -125,7 +125,7 @@ final class LivePageSampler: @unchecked Sendable {
                     isWhole: cursor == 0,
                     service: service,
                     figures: figures,
-                    allowed: allowed,
+                    allowedActions: allowedActions,
                     remarks: remarks,
                     disturbances: disturbances,
                     nowMilliseconds: now

@@ -28,7 +28,7 @@ final class LivePageServer: Sendable {
     /// Serves the page from now on.
     ///
     /// - Parameter listeningAt: the address; port 0 means any free port.
-    init(pageState: LivePageState, listeningAt place: SocketAddress = .loopback(port: 0)) throws(LabError) {
+    init(pageState: LivePageState, listeningAt address: SocketAddress = .loopback(port: 0)) throws(LabError) {
         self.pageState = pageState
         var limits = HTTPServerLimits()
         limits.streamsMax = Self.viewersMax
@@ -37,7 +37,7 @@ final class LivePageServer: Sendable {
         self.sampler = sampler
         let server: HTTPServer
         do throws(SystemError) {
-            server = try HTTPServer(name: "page", address: place, limits: limits)
+            server = try HTTPServer(name: "page", address: address, limits: limits)
         } catch {
             throw LabError("the page cannot be served: \(error)")
         }

@@ -25,7 +25,7 @@ final class LivePageState: Sendable {
     private struct State {
         var parts: Parts?
         var figures = LivePageFigures().json
-        var allowed: Set<PageAction> = []
+        var allowedActions: Set<PageAction> = []
         var remarks: [PageAction: String] = [:]
         var presses: [PageAction] = []
         var disturbances = PageDisturbances()
@@ -34,7 +34,7 @@ final class LivePageState: Sendable {
     private let state = Mutex(State())
 
     var parts: Parts? { state.withLock { $0.parts } }
-    var allowed: Set<PageAction> { state.withLock { $0.allowed } }
+    var allowedActions: Set<PageAction> { state.withLock { $0.allowedActions } }
     /// The text that the page shows for an action, for example why it is not allowed.
     var remarks: [PageAction: String] { state.withLock { $0.remarks } }
     /// The newest figures, as JSON.
@@ -56,7 +56,7 @@ final class LivePageState: Sendable {
     /// - Parameter remarks: texts that the page shows for actions, for example why an action is not possible.
     func allow(_ actions: Set<PageAction>, remarks: [PageAction: String] = [:]) {
         state.withLock { state in
-            state.allowed = actions
+            state.allowedActions = actions
             state.remarks = remarks
         }
     }
@@ -74,7 +74,7 @@ final class LivePageState: Sendable {
     /// - Returns: false if the action is not allowed now, or if too many presses wait.
     func press(_ action: PageAction) -> Bool {
         state.withLock { state in
-            guard state.allowed.contains(action), state.presses.count < Self.pressesMax else { return false }
+            guard state.allowedActions.contains(action), state.presses.count < Self.pressesMax else { return false }
             state.presses.append(action)
             return true
         }

@@ -10,8 +10,8 @@ import HTTP
 final class LivePageStories: @unchecked Sendable {
     /// The most requests that wait. Further requests are refused.
     static let requestsMax = 8
-    private static let inspectionMilliseconds: Int64 = 10_000
-    private static let results = 8
+    private static let inspectionTimeoutMilliseconds: Int64 = 10_000
+    private static let resultCount = 8
 
     private let pageState: LivePageState
     /// Guards `requests`.
@@ -27,7 +27,7 @@ final class LivePageStories: @unchecked Sendable {
     func start() {
         let thread = Thread { [self] in
             while true {
-                let (exchange, phone) = next()
+                let (exchange, phone) = takeRequest()
                 exchange.answer(answer(about: phone))
             }
         }
@@ -38,7 +38,7 @@ final class LivePageStories: @unchecked Sendable {
     /// Queues a request about a phone.
     ///
     /// - Returns: a response that refuses the request if the queue is full; else nil.
-    func ask(_ exchange: HTTPExchange, about phone: Int) -> HTTPResponse? {
+    func enqueue(_ exchange: HTTPExchange, about phone: Int) -> HTTPResponse? {
         condition.withLock {
             guard requests.count < Self.requestsMax else { return .plain(503) }
             requests.append((exchange, phone))
@@ -47,7 +47,7 @@ final class LivePageStories: @unchecked Sendable {
         }
     }
 
-    private func next() -> (HTTPExchange, Int) {
+    private func takeRequest() -> (HTTPExchange, Int) {
         condition.withLock {
             while requests.isEmpty { condition.wait() }
             return requests.removeFirst()
@@ -78,13 +78,13 @@ final class LivePageStories: @unchecked Sendable {
                 name: "inspection",
                 command: [
                     inspection.program, "inspect", "--config", inspection.configurationFile, "--json",
-                    "--results", String(results), "--app", subject.app, "--", subject.activity,
+                    "--results", String(Self.resultCount), "--app", subject.app, "--", subject.activity,
                 ],
                 logFile: inspection.logFile,
                 output: .pipe
             )
             defer { child.stop(graceMilliseconds: 0) }
-            let line = try child.firstLine(milliseconds: inspectionMilliseconds)
+            let line = try child.firstLine(milliseconds: inspectionTimeoutMilliseconds)
             guard (try? JSONSerialization.jsonObject(with: Data(line.utf8))) != nil else {
                 throw child.failure("printed an unexpected line")
             }

@@ -49,11 +49,11 @@ struct PageDisturbances: Equatable {
 
     /// Ends the disturbances whose time has passed, either those of the simulated APNs or those of the run.
     mutating func expire(nowMilliseconds: Int64, ofService isOfService: Bool) -> [Step] {
-        let over = PageAction.allCases.filter {
+        let expiredActions = PageAction.allCases.filter {
             $0.isOfService == isOfService && (endsAtMilliseconds[$0] ?? .max) <= nowMilliseconds
         }
-        for action in over { endsAtMilliseconds[action] = nil }
-        return over.map(Step.end)
+        for action in expiredActions { endsAtMilliseconds[action] = nil }
+        return expiredActions.map(Step.end)
     }
 
     /// The faults of the simulated APNs for these disturbances, as the body of `PUT /faults`.

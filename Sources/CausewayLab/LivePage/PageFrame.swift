@@ -36,7 +36,7 @@ struct PageFrame {
         isWhole: Bool,
         service: [UInt8]?,
         figures: [UInt8],
-        allowed: Set<PageAction>,
+        allowedActions: Set<PageAction>,
         remarks: [PageAction: String] = [:],
         disturbances: PageDisturbances,
         nowMilliseconds: Int64
@@ -52,7 +52,7 @@ struct PageFrame {
             let left = disturbances.endsAtMilliseconds[action].map { max(0, $0 - nowMilliseconds) } ?? 0
             let remark = remarks[action].map { ",\"remark\":\(quoted($0))" } ?? ""
             return
-                "\"\(action.rawValue)\":{\"allowed\":\(allowed.contains(action)),\"on\":\(disturbances.isOn(action)),"
+                "\"\(action.rawValue)\":{\"allowed\":\(allowedActions.contains(action)),\"on\":\(disturbances.isOn(action)),"
                 + "\"leftMilliseconds\":\(left)\(remark)}"
         }
         bytes += Array(",\"actions\":{\(actions.joined(separator: ","))}}\n\n".utf8)

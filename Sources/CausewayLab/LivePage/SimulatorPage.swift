@@ -38,7 +38,7 @@ final class SimulatorPage: Sendable {
     /// Starts the server of the page and its thread.
     init(
         ofSimulatorAt controlPort: UInt16,
-        listeningAt place: SocketAddress,
+        listeningAt address: SocketAddress,
         _ workerAccess: WorkerAccess
     ) throws(LabError) {
         let pageState = LivePageState()
@@ -46,7 +46,7 @@ final class SimulatorPage: Sendable {
         pageState.show(LivePageFigures(phase: .open))
         _ = Self.allow(on: pageState, workerAccess.worker)
         self.workerAccess = workerAccess
-        server = try LivePageServer(pageState: pageState, listeningAt: place)
+        server = try LivePageServer(pageState: pageState, listeningAt: address)
         let startMilliseconds = Clock.milliseconds
         let thread = Thread { [self] in
             runUntilStopped(sinceMilliseconds: startMilliseconds)
@@ -71,7 +71,7 @@ final class SimulatorPage: Sendable {
     ///
     /// - Returns: the worker that visitors may kill; nil: none.
     static func allow(on pageState: LivePageState, _ identity: WorkerIdentity?) -> ExternalProcess? {
-        var allowed = Set(PageAction.allCases.filter(\.isOfService))
+        var allowedActions = Set(PageAction.allCases.filter(\.isOfService))
         var remarks: [PageAction: String] = [
             .takeRedisAway: "not here: the simulator has not started your Redis"
         ]
@@ -79,7 +79,7 @@ final class SimulatorPage: Sendable {
         if let identity {
             do throws(LabError) {
                 let found = try identity.worker()
-                allowed.insert(.killWorker)
+                allowedActions.insert(.killWorker)
                 remarks[.killWorker] = "SIGKILL to process \(found.identifier); nobody starts another"
                 worker = found
             } catch {
@@ -88,7 +88,7 @@ final class SimulatorPage: Sendable {
         } else {
             remarks[.killWorker] = "which process? --worker-pid names it"
         }
-        pageState.allow(allowed, remarks: remarks)
+        pageState.allow(allowedActions, remarks: remarks)
         return worker
     }
 
@@ -127,7 +127,7 @@ private struct ResultsCounter {
 
     mutating func read(into figures: inout LivePageFigures, until isCancelled: () -> Bool) {
         do throws(KafkaError) {
-            let follower = try opened()
+            let follower = try openFollower()
             self.follower = follower
             try follower.read(nowMilliseconds: Clock.milliseconds, until: isCancelled) { message in
                 guard let value = message.value else { return }
@@ -143,7 +143,7 @@ private struct ResultsCounter {
         figures.freshness = freshness.measure(tally.freshness, nowMilliseconds: Clock.milliseconds)
     }
 
-    private func opened() throws(KafkaError) -> TopicFollower {
+    private func openFollower() throws(KafkaError) -> TopicFollower {
         if let follower { return follower }
         return try TopicFollower(
             properties: results.properties,

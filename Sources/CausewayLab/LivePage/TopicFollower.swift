@@ -6,15 +6,15 @@ import Kafka
 /// Only one thread may use it.
 final class TopicFollower {
     static let partitionsMax: Int32 = 4_096
-    private static let requestMilliseconds: Int32 = 1_000
+    private static let requestTimeoutMilliseconds: Int32 = 1_000
     /// The interval between checks for new partitions.
     private static let searchIntervalMilliseconds: Int64 = 5_000
-    private static let closeMilliseconds: Int64 = 1_000
+    private static let closeTimeoutMilliseconds: Int64 = 1_000
 
     private let reader: PartitionReader
     private let sinceMilliseconds: Int64
     /// The next offset of each partition.
-    private var positions: [Int64] = []
+    private var nextOffsets: [Int64] = []
     private var nextSearchMilliseconds: Int64 = 0
 
     /// - Parameter sinceMilliseconds: UNIX milliseconds. Earlier records are skipped.
@@ -25,45 +25,45 @@ final class TopicFollower {
 
     /// Passes the records since the last call to `body`.
     ///
-    /// - Throws: an error of Kafka. The positions are kept, so the caller may try again.
+    /// - Throws: an error of Kafka. The next offsets are kept, so the caller may try again.
     func read(
         nowMilliseconds: Int64,
         until isCancelled: () -> Bool,
         _ body: (borrowing Message) -> Void
     ) throws(KafkaError) {
         if nowMilliseconds >= nextSearchMilliseconds { try findPartitions(nowMilliseconds: nowMilliseconds) }
-        for (partition, position) in positions.enumerated() {
+        for (partition, nextOffset) in nextOffsets.enumerated() {
             if isCancelled() { return }
             let partition = Int32(partition)
-            let range = try reader.watermarks(of: partition, timeoutMilliseconds: Self.requestMilliseconds)
+            let range = try reader.watermarks(of: partition, timeoutMilliseconds: Self.requestTimeoutMilliseconds)
             // Skip offsets that the log no longer has. If the log ends before the position, the topic was
             // deleted and created again; then begin at its first record.
-            let begin = position > range.high ? range.low : max(position, range.low)
+            let begin = nextOffset > range.high ? range.low : max(nextOffset, range.low)
             let rest = try reader.read(partition, offsets: begin..<max(begin, range.high), until: isCancelled, body)
-            positions[Int(partition)] = rest ?? max(begin, range.high)
+            nextOffsets[Int(partition)] = rest ?? max(begin, range.high)
         }
     }
 
     /// Finds the partitions, and the offsets at which reading begins in new ones.
     private func findPartitions(nowMilliseconds: Int64) throws(KafkaError) {
         let count = min(
-            try reader.partitionCount(timeoutMilliseconds: Self.requestMilliseconds),
+            try reader.partitionCount(timeoutMilliseconds: Self.requestTimeoutMilliseconds),
             Self.partitionsMax
         )
-        while positions.count < count {
-            let partition = Int32(positions.count)
+        while nextOffsets.count < count {
+            let partition = Int32(nextOffsets.count)
             // First request the partition's end, then the offset for the time. A record that is written
             // between the two requests is found by the second one.
-            let end = try reader.watermarks(of: partition, timeoutMilliseconds: Self.requestMilliseconds).high
+            let end = try reader.watermarks(of: partition, timeoutMilliseconds: Self.requestTimeoutMilliseconds).high
             let first = try reader.offset(
                 of: partition,
                 atOrAfter: sinceMilliseconds,
-                timeoutMilliseconds: Self.requestMilliseconds
+                timeoutMilliseconds: Self.requestTimeoutMilliseconds
             )
-            positions.append(first ?? end)
+            nextOffsets.append(first ?? end)
         }
         nextSearchMilliseconds = nowMilliseconds + Self.searchIntervalMilliseconds
     }
 
-    func close() { _ = reader.close(deadlineMilliseconds: Self.closeMilliseconds) }
+    func close() { _ = reader.close(deadlineMilliseconds: Self.closeTimeoutMilliseconds) }
 }

@@ -18,19 +18,19 @@ extension Ball {
     }
 
     private static func markExtras(in innings: inout ArraySlice<Ball>, over: Range<Int>, isFull: Bool) {
-        let weighed = over.map { index in
+        let weightedBalls = over.map { index in
             (index: index, weight: weight(innings[index], next: index + 1 < over.upperBound ? innings[index + 1] : nil))
         }
-        let chosen: [Int]
+        let illegalIndices: [Int]
         if isFull {
             let surplus = max(0, over.count - Match.ballsPerOver)
-            chosen = weighed.filter { $0.weight > 0 }
+            illegalIndices = weightedBalls.filter { $0.weight > 0 }
                 .sorted { ($0.weight, -$0.index) > ($1.weight, -$1.index) }
                 .prefix(surplus).map(\.index)
         } else {
-            chosen = weighed.filter { $0.weight > 1 }.map(\.index)
+            illegalIndices = weightedBalls.filter { $0.weight > 1 }.map(\.index)
         }
-        for index in chosen {
+        for index in illegalIndices {
             innings[index].legality = innings[index].batterRuns > 0 ? .noBall : .wide
         }
     }

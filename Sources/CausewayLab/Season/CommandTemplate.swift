@@ -12,7 +12,7 @@ struct CommandTemplate {
 
     /// Placeholders for the parts of a record that are replaced later. The record must contain them byte for
     /// byte.
-    struct Places {
+    struct Placeholders {
         let activity: String
         let device: String?
         /// The command's own id; nil if the command has no id.
@@ -42,32 +42,32 @@ struct CommandTemplate {
         activityPrefix: String,
         devicePrefix: String? = nil,
         identifierPrefix: String? = nil,
-        record: (_ places: Places) -> [UInt8]
+        record: (_ placeholders: Placeholders) -> [UInt8]
     ) {
-        let places = Places(
+        let placeholders = Placeholders(
             activityPrefix: activityPrefix,
             devicePrefix: devicePrefix,
             identifierPrefix: identifierPrefix
         )
-        let texts = [places.activity, places.device, places.identifier].compactMap(\.self)
-        self.init(record: record(places), key: places.activity, numbered: texts)
+        let texts = [placeholders.activity, placeholders.device, placeholders.identifier].compactMap(\.self)
+        self.init(record: record(placeholders), key: placeholders.activity, numberedTexts: texts)
     }
 
     /// - Parameters:
     ///   - audience: the audience's id. It must contain no character that JSON escapes.
     ///   - record: writes the record with the audience and the given timestamp.
     init(audience: String, record: (_ timestamp: [UInt8]) -> [UInt8]) {
-        self.init(record: record(Places.timestamp), key: audience, numbered: [])
+        self.init(record: record(Placeholders.timestamp), key: audience, numberedTexts: [])
     }
 
     /// - Parameter numbered: the texts in the record that end with a follower's number.
-    private init(record: [UInt8], key: String, numbered: [String]) {
-        func places(of text: String) -> [Int] { Self.offsets(of: Array("\"\(text)\"".utf8), in: record) }
-        let found = numbered.map { (length: $0.utf8.count, offsets: places(of: $0)) }
-        let (keys, timestamps) = (places(of: key), Self.offsets(of: Places.timestamp, in: record))
+    private init(record: [UInt8], key: String, numberedTexts: [String]) {
+        func offsets(ofJSONString text: String) -> [Int] { Self.offsets(of: Array("\"\(text)\"".utf8), in: record) }
+        let found = numberedTexts.map { (length: $0.utf8.count, offsets: offsets(ofJSONString: $0)) }
+        let (keys, timestamps) = (offsets(ofJSONString: key), Self.offsets(of: Placeholders.timestamp, in: record))
         precondition(
             !keys.isEmpty && timestamps.count == 1 && found.allSatisfy { !$0.offsets.isEmpty },
-            "the record holds its places"
+            "the record holds its placeholders"
         )
         bytes = record
         keyRange = keys[0] + 1..<keys[0] + 1 + key.utf8.count
@@ -98,8 +98,8 @@ struct CommandTemplate {
     private mutating func write(_ number: Int64, digits: Int, at offset: Int) {
         precondition(number >= 0 && Decimal.digitCount(of: UInt64(number)) <= digits, "the number fits its place")
         bytes.withUnsafeMutableBytes { bytes in
-            let place = UnsafeMutableRawBufferPointer(rebasing: bytes[offset..<offset + digits])
-            guard let start = place.baseAddress else { return }
+            let target = UnsafeMutableRawBufferPointer(rebasing: bytes[offset..<offset + digits])
+            guard let start = target.baseAddress else { return }
             Decimal.write(UInt64(number), digits: digits, to: start)
         }
     }

@@ -44,16 +44,16 @@ extension Match {
     private func alert(for ball: Ball, on scoreboard: Scoreboard) -> MatchFrame.Alert? {
         let state = scoreboard.state
         if let dismissal = ball.dismissal, dismissal.countsAsWicket {
-            let made = scoreboard.innings(of: dismissal.player) ?? "0 (0)"
+            let score = scoreboard.innings(of: dismissal.player) ?? "0 (0)"
             return MatchFrame.Alert(
                 title: "WICKET! \(state.batting) \(state.runs)/\(state.wickets)",
-                body: "\(dismissal.player) \(made), \(dismissal.kind.rawValue), bowler \(ball.bowler)"
+                body: "\(dismissal.player) \(score), \(dismissal.kind.rawValue), bowler \(ball.bowler)"
             )
         }
         guard ball.isBoundary else { return nil }
-        let made = scoreboard.innings(of: ball.batter) ?? ""
+        let score = scoreboard.innings(of: ball.batter) ?? ""
         return MatchFrame.Alert(
-            title: "\(ball.batterRuns == 6 ? "SIX" : "FOUR")! \(ball.batter) \(made)",
+            title: "\(ball.batterRuns == 6 ? "SIX" : "FOUR")! \(ball.batter) \(score)",
             body: state.score + (state.chase.map { Self.chaseLine($0) } ?? "")
         )
     }

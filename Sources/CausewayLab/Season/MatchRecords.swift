@@ -24,19 +24,19 @@ struct MatchRecords {
         "\(sequence)/\(activityPrefix(of: match))"
     }
 
-    /// - Parameter identifies: whether the commands have ids. A command without an id is identified by the
+    /// - Parameter hasIdentifiers: whether the commands have ids. A command without an id is identified by the
     ///   topic, partition and offset of its record.
-    init(_ match: Match, frames matchFrames: [MatchFrame], identifies: Bool = false) {
+    init(_ match: Match, frames matchFrames: [MatchFrame], hasIdentifiers: Bool = false) {
         precondition(!matchFrames.isEmpty, "a match has an end at least")
         let prefix = Self.activityPrefix(of: match)
         let opening = match.openingFrame
         start = CommandTemplate(
             activityPrefix: prefix,
             devicePrefix: Self.devicePrefix(of: match),
-            identifierPrefix: identifies ? Self.identifierPrefix(of: match, sequence: 0) : nil
-        ) { places in
-            Self.record(places, event: "start", sequence: 0, frame: opening) {
-                Self.writeStart(of: match, activity: places.activity, to: &$0)
+            identifierPrefix: hasIdentifiers ? Self.identifierPrefix(of: match, sequence: 0) : nil
+        ) { placeholders in
+            Self.record(placeholders, event: "start", sequence: 0, frame: opening) {
+                Self.writeStart(of: match, activity: placeholders.activity, to: &$0)
             }
         }
         frames = matchFrames.enumerated()
@@ -44,9 +44,9 @@ struct MatchRecords {
                 let event = index + 1 == matchFrames.count ? "end" : "update"
                 return CommandTemplate(
                     activityPrefix: prefix,
-                    identifierPrefix: identifies ? Self.identifierPrefix(of: match, sequence: index + 1) : nil
-                ) { places in
-                    Self.record(places, event: event, sequence: index + 1, frame: frame) { _ in }
+                    identifierPrefix: hasIdentifiers ? Self.identifierPrefix(of: match, sequence: index + 1) : nil
+                ) { placeholders in
+                    Self.record(placeholders, event: event, sequence: index + 1, frame: frame) { _ in }
                 }
             }
         finalState = matchFrames[matchFrames.count - 1].state
@@ -112,21 +112,21 @@ struct MatchRecords {
     }
 
     private static func record(
-        _ places: CommandTemplate.Places,
+        _ placeholders: CommandTemplate.Placeholders,
         event: String,
         sequence: Int,
         frame: MatchFrame,
         more: (inout JSONWriter) -> Void
     ) -> [UInt8] {
         record(
-            timestamp: places.timestamp,
+            timestamp: placeholders.timestamp,
             event: event,
             sequence: sequence,
             frame: frame,
             address: { json in
-                json.member("activity", places.activity)
-                if let device = places.device { json.member("device", device) }
-                if let identifier = places.identifier { json.member("id", identifier) }
+                json.member("activity", placeholders.activity)
+                if let device = placeholders.device { json.member("device", device) }
+                if let identifier = placeholders.identifier { json.member("id", identifier) }
             },
             more: more
         )

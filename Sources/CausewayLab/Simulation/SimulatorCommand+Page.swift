@@ -50,10 +50,10 @@ extension SimulatorCommand {
         _ workerAccess: SimulatorPage.WorkerAccess,
         directory: String
     ) async throws -> SimulatorPage? {
-        guard page, let place = pageAddress else { return nil }
+        guard page, let address = pageAddress else { return nil }
         var workerAccess = workerAccess
         workerAccess.inspection?.logFile = "\(directory)/inspect.log"
         let (controlPort, known) = (simulator.interfacePort, workerAccess)
-        return try await BlockingWork.run { try SimulatorPage(ofSimulatorAt: controlPort, listeningAt: place, known) }
+        return try await BlockingWork.run { try SimulatorPage(ofSimulatorAt: controlPort, listeningAt: address, known) }
     }
 }

@@ -189,13 +189,13 @@ struct SimulatorCommand: AsyncParsableCommand {
             // Read all files first, so that a faulty file is reported before anything is opened.
             let apps = try shapes.flatMap { try SimulatedApp.read(path: $0) }
             let workerAccess = try page ? workerAccess() : SimulatorPage.WorkerAccess()
-            let place = try SimulatorDirectory(path: directory)
-            defer { place.removeIfTemporary() }
-            let keys = try key.isEmpty ? [place.ownKey()] : key.compactMap(SimulatorKey.init)
-            let simulator = Simulator(try settings(directory: place.path, keys: keys))
+            let simulatorDirectory = try SimulatorDirectory(path: directory)
+            defer { simulatorDirectory.removeIfTemporary() }
+            let keys = try key.isEmpty ? [simulatorDirectory.ownKey()] : key.compactMap(SimulatorKey.init)
+            let simulator = Simulator(try settings(directory: simulatorDirectory.path, keys: keys))
             try await simulator.start()
             do {
-                let page = try await servePage(of: simulator, workerAccess, directory: place.path)
+                let page = try await servePage(of: simulator, workerAccess, directory: simulatorDirectory.path)
                 try await serve(simulator, apps: apps, key: keys[0], page: page, until: signal)
             } catch {
                 await simulator.stop()
@@ -224,7 +224,7 @@ struct SimulatorCommand: AsyncParsableCommand {
         }
         // The backend has an open client, which only its `run` closes. So nothing may throw between the
         // backend's creation and the call of `run`.
-        let place = SimulatorEndpoints(
+        let endpoints = SimulatorEndpoints(
             apnsPort: simulator.port,
             managementPort: simulator.managementPort,
             controlPort: simulator.interfacePort,
@@ -234,7 +234,7 @@ struct SimulatorCommand: AsyncParsableCommand {
             keyFile: key.file,
             page: page?.server.address
         )
-        let line = try StableJSON.text(place)
+        let line = try StableJSON.text(endpoints)
         let backend = try bootstrapServers.map { try PhoneBackend(bootstrapServers: $0, topic: registrationsTopic) }
         StandardStreams.printOutput(line)
         await withTaskGroup(of: Void.self) { group in

@@ -4,7 +4,7 @@ import CausewayCommandLine
 import Foundation
 
 /// Runs h2load against the same APNs with the same body, to compare its cost of a push with the worker's.
-struct FanoutLoad {
+struct H2LoadRun {
     private static let limitMilliseconds: Int64 = 300_000
     private static let crowdName = "h2load-"
     /// The number of addresses to which h2load sends in turn.
@@ -67,21 +67,21 @@ struct FanoutLoad {
     }
 
     private func providerToken() throws(LabError) -> String {
-        let place = deployment.simulator
+        let endpoints = deployment.simulator
         do {
             let source = try ProviderTokenSource(
-                key: try SigningKey(path: place.keyFile),
-                keyIdentifier: place.keyId,
-                teamIdentifier: place.teamId
+                key: try SigningKey(path: endpoints.keyFile),
+                keyIdentifier: endpoints.keyId,
+                teamIdentifier: endpoints.teamId
             )
             guard let token = source.currentToken(unixSeconds: Clock.wallMilliseconds / 1_000) else {
-                throw LabError("the key \(place.keyFile) cannot sign a provider token")
+                throw LabError("the key \(endpoints.keyFile) cannot sign a provider token")
             }
             return token.text
         } catch let error as LabError {
             throw error
         } catch {
-            throw LabError("the key \(place.keyFile): \(error)")
+            throw LabError("the key \(endpoints.keyFile): \(error)")
         }
     }
 

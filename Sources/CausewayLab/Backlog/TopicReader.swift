@@ -5,7 +5,7 @@ import Numbers
 
 /// Reads a topic with the worker's settings and ignores the records. Its cost is the least that any reader of
 /// the topic has.
-final class TopicReading: ConsumerHandler {
+final class TopicReader: ConsumerHandler {
     static let closeMilliseconds: Int64 = 5_000
     /// The pause after a poll without a record. A client needs much longer for a batch of thousands of
     /// records.
@@ -13,7 +13,7 @@ final class TopicReading: ConsumerHandler {
 
     private var consumer: Consumer?
     /// When partitions were assigned, monotonic milliseconds; 0: not yet.
-    private var assignedMilliseconds: Int64 = 0
+    private var assignedAtMilliseconds: Int64 = 0
 
     /// - Parameter properties: the worker's properties. The consumer group is replaced, so that this reader
     ///   does not change the offsets of the worker's group.
@@ -54,7 +54,7 @@ final class TopicReading: ConsumerHandler {
             case .error(let error): if error.isFatal { throw LabError("the backlog cannot be read: \(error)") }
             }
         }
-        return Clock.milliseconds - assignedMilliseconds
+        return Clock.milliseconds - assignedAtMilliseconds
     }
 
     func close() {
@@ -62,7 +62,7 @@ final class TopicReading: ConsumerHandler {
         consumer = nil
     }
 
-    func partitionsAssigned(_ partitions: [TopicPartition]) { assignedMilliseconds = Clock.milliseconds }
+    func partitionsAssigned(_ partitions: [TopicPartition]) { assignedAtMilliseconds = Clock.milliseconds }
 
     func partitionsRevoked(_ partitions: [TopicPartition], areLost: Bool) {}
 }
