@@ -178,7 +178,7 @@ final class Course {
                 result.priority = view.priority
                 result.isDemoted = view.isDemoted
                 result.budgetLeft = view.budgetLeft
-                result.dropped = view.droppedFields
+                result.droppedFieldNames = view.droppedFields
                 result.policy = view.policyName.isEmpty ? nil : view.policyName
                 result.attempts = Int(view.attempts)
                 result.recordMilliseconds = view.recordMilliseconds

@@ -62,7 +62,7 @@ private func bodyViolation(_ command: Command, _ record: UnsafeRawBufferPointer)
     let layout = Body.write(command, from: record, into: body)
     let parts = [
         (layout.aps, command.aps), (layout.timestampDigits, command.timestampDigits), (layout.alert, command.alert),
-        (layout.members, command.payloadMembers),
+        (layout.payloadMembers, command.payloadMembers),
     ]
     for (inBody, inRecord) in parts {
         guard inBody.bytes(in: UnsafeRawBufferPointer(body)).elementsEqual(inRecord.bytes(in: record)) else {

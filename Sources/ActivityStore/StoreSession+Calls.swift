@@ -275,7 +275,7 @@ extension StoreCall<UnsafeRawBufferPointer>.Operation {
 
     private static func isAudienceList(_ list: UnsafeRawBufferPointer?) -> Bool {
         guard let list else { return true }
-        return list.count % AudienceList.digestBytes == 0 && AudienceList(list).count <= Limits.audiences
+        return list.count % AudienceList.digestBytes == 0 && AudienceList(list).count <= Limits.audiencesPerRegistration
     }
 
     private static func isHoldable(_ command: UnsafeRawBufferPointer) -> Bool {

@@ -17,14 +17,14 @@ public struct ApsCache: ~Copyable {
     /// The fields that the dictionary gives a command, with positions in the dictionary's own record. All
     /// other fields are blank.
     private var lastCommand = Command.blank
-    private var keys = ApsKeys()
+    private var lastKeys = ApsKeys()
 
     /// Allocates room for one dictionary. A dictionary longer than ``Limits/bodyBytes`` is not remembered.
     public init() {
         bytes = .allocate(byteCount: Limits.bodyBytes, alignment: 16)
     }
 
-    private init(remembering bytes: UnsafeMutableRawPointer?) {
+    private init(storage bytes: UnsafeMutableRawPointer?) {
         self.bytes = bytes
     }
 
@@ -33,7 +33,7 @@ public struct ApsCache: ~Copyable {
     }
 
     /// A value that never remembers a dictionary, for decoding a single record.
-    static var disabled: ApsCache { ApsCache(remembering: nil) }
+    static var disabled: ApsCache { ApsCache(storage: nil) }
 
     /// Copies the fields of the last dictionary into `command`, if the dictionary at `start` has the same
     /// bytes.
@@ -45,7 +45,7 @@ public struct ApsCache: ~Copyable {
         }
         let distance = start &- Int(lastCommand.aps.offset)
         command.copyAps(of: lastCommand, movedBy: distance)
-        keys = self.keys
+        keys = lastKeys
         keys.alertPosition &+= distance
         return start &+ count
     }
@@ -71,7 +71,7 @@ public struct ApsCache: ~Copyable {
         bytes.copyMemory(from: text.base + Int(range.offset), byteCount: Int(range.count))
         count = Int(range.count)
         lastCommand.copyAps(of: command, movedBy: 0)
-        self.keys = keys
+        lastKeys = keys
     }
 }
 

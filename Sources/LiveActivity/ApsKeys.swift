@@ -2,19 +2,19 @@
 /// `aps.event` decides which keys are required and may come last.
 struct ApsKeys {
     /// Whether the title, or the body, of an alert is absent, empty or present.
-    enum Text {
+    enum TextPresence {
         case absent
         case empty
         case present
     }
 
-    var members: UInt64 = 0
-    var title = Text.absent
-    var body = Text.absent
+    var readFields: UInt64 = 0
+    var title = TextPresence.absent
+    var body = TextPresence.absent
     var alertPosition = 0
 
     @inline(__always)
-    func has(_ field: Field) -> Bool { members & field.bit != 0 }
+    func has(_ field: Field) -> Bool { readFields & field.bit != 0 }
 }
 
 extension Command {
@@ -25,7 +25,7 @@ extension Command {
         _ keys: inout ApsKeys,
         _ templates: inout RecentStateTemplates
     ) throws(Fault) -> Int {
-        var members = try JSONMembers(text, at: start, of: .aps, unknown: .passedOn)
+        var members = try JSONMembers(text, at: start, of: .aps, unknownKeys: .passedOn)
         while let field = try members.next(in: text, Field.ofAps) {
             let position = members.position
             switch field {
@@ -50,7 +50,7 @@ extension Command {
             default:
                 members.position = try decodeScalar(field, text, position)
             }
-            keys.members |= field.bit
+            keys.readFields |= field.bit
         }
         aps = ByteRange(from: start, to: members.position)
         return members.position
@@ -103,38 +103,38 @@ extension Command {
     /// Checks the rules that combine several keys of Apple's dictionary.
     @inline(__always)
     func checkAps(_ keys: ApsKeys) throws(Fault) {
-        let place = Int(aps.offset)
-        guard keys.has(.event) else { throw Fault(.missingField, .event, at: place) }
-        guard keys.has(.timestamp) else { throw Fault(.missingField, .timestamp, at: place) }
-        guard keys.has(.contentState) || event == .end else { throw Fault(.missingField, .contentState, at: place) }
-        guard event == .end || !keys.has(.dismissalDate) else { throw Fault(.notAllowed, .dismissalDate, at: place) }
+        let position = Int(aps.offset)
+        guard keys.has(.event) else { throw Fault(.missingField, .event, at: position) }
+        guard keys.has(.timestamp) else { throw Fault(.missingField, .timestamp, at: position) }
+        guard keys.has(.contentState) || event == .end else { throw Fault(.missingField, .contentState, at: position) }
+        guard event == .end || !keys.has(.dismissalDate) else { throw Fault(.notAllowed, .dismissalDate, at: position) }
         if event == .start {
-            try checkStart(keys, place)
+            try checkStart(keys, position)
         } else {
-            guard !keys.has(.inputPushToken) else { throw Fault(.notAllowed, .inputPushToken, at: place) }
-            guard !keys.has(.inputPushChannel) else { throw Fault(.notAllowed, .inputPushChannel, at: place) }
+            guard !keys.has(.inputPushToken) else { throw Fault(.notAllowed, .inputPushToken, at: position) }
+            guard !keys.has(.inputPushChannel) else { throw Fault(.notAllowed, .inputPushChannel, at: position) }
         }
     }
 
     /// Refuses a start without attributes or without a complete alert, because the device drops such a start
     /// silently.
-    private func checkStart(_ keys: ApsKeys, _ place: Int) throws(Fault) {
-        guard keys.has(.apsAttributesType) else { throw Fault(.missingField, .apsAttributesType, at: place) }
-        guard keys.has(.attributes) else { throw Fault(.missingField, .attributes, at: place) }
-        guard keys.has(.alert) else { throw Fault(.missingField, .alert, at: place) }
+    private func checkStart(_ keys: ApsKeys, _ position: Int) throws(Fault) {
+        guard keys.has(.apsAttributesType) else { throw Fault(.missingField, .apsAttributesType, at: position) }
+        guard keys.has(.attributes) else { throw Fault(.missingField, .attributes, at: position) }
+        guard keys.has(.alert) else { throw Fault(.missingField, .alert, at: position) }
         guard keys.title != .absent else { throw Fault(.missingField, .alertTitle, at: keys.alertPosition) }
         guard keys.title != .empty else { throw Fault(.emptyText, .alertTitle, at: keys.alertPosition) }
         guard keys.body != .absent else { throw Fault(.missingField, .alertBody, at: keys.alertPosition) }
         guard keys.body != .empty else { throw Fault(.emptyText, .alertBody, at: keys.alertPosition) }
         guard !keys.has(.inputPushToken) || !keys.has(.inputPushChannel) else {
-            throw Fault(.notAllowed, .inputPushChannel, at: place)
+            throw Fault(.notAllowed, .inputPushChannel, at: position)
         }
     }
 }
 
 extension ApsKeys {
     fileprivate mutating func decodeAlert(_ text: JSONText, _ start: Int) throws(Fault) -> Int {
-        var members = try JSONMembers(text, at: start, of: .alert, unknown: .passedOn)
+        var members = try JSONMembers(text, at: start, of: .alert, unknownKeys: .passedOn)
         while let field = try members.next(in: text, Field.ofAlert) {
             let position = members.position
             switch field {
@@ -158,33 +158,33 @@ extension ApsKeys {
         _ text: JSONText,
         _ position: Int,
         _ field: Field,
-        _ known: (UnsafeRawBufferPointer) -> Field?
-    ) throws(Fault) -> (Text, next: Int) {
+        _ knownField: (UnsafeRawBufferPointer) -> Field?
+    ) throws(Fault) -> (TextPresence, next: Int) {
         guard position < text.count, text.byte(position) == UInt8(ascii: "{") else {
             let string = try text.string(position, field)
             return (string.isEmpty ? .empty : .present, string.next)
         }
-        var members = try JSONMembers(text, at: position, of: field, unknown: .passedOn)
-        var result = Text.absent
-        while let inner = try members.next(in: text, known) {
-            switch inner {
+        var members = try JSONMembers(text, at: position, of: field, unknownKeys: .passedOn)
+        var presence = TextPresence.absent
+        while let innerField = try members.next(in: text, knownField) {
+            switch innerField {
             case .titleKey, .bodyKey:
-                let key = try text.string(members.position, inner)
-                result = key.isEmpty ? .empty : .present
+                let key = try text.string(members.position, innerField)
+                presence = key.isEmpty ? .empty : .present
                 members.position = key.next
             case .titleArguments, .bodyArguments:
                 members.position =
-                    try text.array(members.position, inner) { place throws(Fault) in
-                        try text.string(place, inner).next
+                    try text.array(members.position, innerField) { position throws(Fault) in
+                        try text.string(position, innerField).next
                     }
                     .next
             default:
-                members.position = try text.skipValue(members.position, depth: 4, inner)
+                members.position = try text.skipValue(members.position, depth: 4, innerField)
             }
         }
-        guard result != .absent else {
+        guard presence != .absent else {
             throw Fault(.missingField, field == .alertTitle ? .titleKey : .bodyKey, at: position)
         }
-        return (result, members.position)
+        return (presence, members.position)
     }
 }

@@ -25,29 +25,29 @@ extension Body {
         carrying alert: UnsafeRawBufferPointer,
         into target: UnsafeMutableRawBufferPointer
     ) -> Layout {
-        let written = Self.count(body, layout, carryingAlertOf: alert.count)
-        precondition(target.count >= written, "there is no room for the body")
-        let isNew = layout.alert.isAbsent
-        let start = isNew ? apsOffset + 1 : Int(layout.alert.offset)
-        let end = isNew ? start : layout.alert.end
+        let newCount = Self.count(body, layout, carryingAlertOf: alert.count)
+        precondition(target.count >= newCount, "there is no room for the body")
+        let isInserted = layout.alert.isAbsent
+        let start = isInserted ? apsOffset + 1 : Int(layout.alert.offset)
+        let end = isInserted ? start : layout.alert.end
         var count = 0
         func append(_ bytes: UnsafeRawBufferPointer) {
             UnsafeMutableRawBufferPointer(rebasing: target[count...]).copyMemory(from: bytes)
             count += bytes.count
         }
         append(UnsafeRawBufferPointer(rebasing: body[..<start]))
-        if isNew { append(UnsafeRawBufferPointer(start: alertKey.utf8Start, count: alertKey.utf8CodeUnitCount)) }
+        if isInserted { append(UnsafeRawBufferPointer(start: alertKey.utf8Start, count: alertKey.utf8CodeUnitCount)) }
         let alertStart = count
         append(alert)
         let alertEnd = count
-        if isNew {
+        if isInserted {
             target[count] = comma
             count += 1
         }
         append(UnsafeRawBufferPointer(rebasing: body[end...]))
-        assert(count == written)
+        assert(count == newCount)
 
-        let growth = written - body.count
+        let growth = newCount - body.count
         func moved(_ range: ByteRange) -> ByteRange {
             range.isAbsent || Int(range.offset) < start ? range : range.moved(by: growth)
         }
@@ -57,7 +57,7 @@ extension Body {
             aps: aps,
             timestampDigits: moved(layout.timestampDigits),
             alert: ByteRange(from: alertStart, to: alertEnd),
-            members: moved(layout.members)
+            payloadMembers: moved(layout.payloadMembers)
         )
     }
 
@@ -89,7 +89,7 @@ extension Body {
             aps: aps,
             timestampDigits: moved(layout.timestampDigits),
             alert: .absent,
-            members: moved(layout.members)
+            payloadMembers: moved(layout.payloadMembers)
         )
     }
 

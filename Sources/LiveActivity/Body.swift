@@ -18,22 +18,22 @@ public enum Body {
         /// The value of the alert; absent if there is none.
         public var alert: ByteRange
         /// The custom keys without braces; absent if there are none.
-        public var members: ByteRange
+        public var payloadMembers: ByteRange
 
         /// The layout of a record without a body.
         public static let none = Layout(
             aps: .absent,
             timestampDigits: .absent,
             alert: .absent,
-            members: .absent
+            payloadMembers: .absent
         )
     }
 
     /// Returns the length of a body: the opening, the dictionary, a comma and the custom keys if there are
     /// any, and the closing brace.
     @inline(__always)
-    static func count(aps: ByteRange, members: ByteRange) -> Int {
-        opening.utf8CodeUnitCount + Int(aps.count) + (members.isAbsent ? 0 : 1 + Int(members.count)) + 1
+    static func count(aps: ByteRange, payloadMembers: ByteRange) -> Int {
+        opening.utf8CodeUnitCount + Int(aps.count) + (payloadMembers.isAbsent ? 0 : 1 + Int(payloadMembers.count)) + 1
     }
 
     /// Writes the body of a command.
@@ -59,13 +59,13 @@ public enum Body {
             aps: command.aps.moved(by: shift),
             timestampDigits: command.timestampDigits.moved(by: shift),
             alert: command.alert.moved(by: shift),
-            members: .absent
+            payloadMembers: .absent
         )
         append(aps)
         if !command.payloadMembers.isAbsent {
             target[count] = UInt8(ascii: ",")
             count += 1
-            layout.members = command.payloadMembers.moved(by: count - Int(command.payloadMembers.offset))
+            layout.payloadMembers = command.payloadMembers.moved(by: count - Int(command.payloadMembers.offset))
             append(command.payloadMembers.bytes(in: record))
         }
         target[count] = UInt8(ascii: "}")
@@ -93,10 +93,10 @@ public enum Body {
     ) {
         let digits = layout.timestampDigits
         precondition(digits.count == 10 && digits.end <= body.count, "the body has no timestamp of ten digits")
-        var rest = min(max(timestamp, Limits.timestampMin), Limits.timestampMax)
-        for place in stride(from: digits.end - 1, through: Int(digits.offset), by: -1) {
-            body[place] = UInt8(ascii: "0") + UInt8(truncatingIfNeeded: rest % 10)
-            rest /= 10
+        var remainingNumber = min(max(timestamp, Limits.timestampMin), Limits.timestampMax)
+        for position in stride(from: digits.end - 1, through: Int(digits.offset), by: -1) {
+            body[position] = UInt8(ascii: "0") + UInt8(truncatingIfNeeded: remainingNumber % 10)
+            remainingNumber /= 10
         }
     }
 
@@ -106,7 +106,7 @@ public enum Body {
     public static func digest(_ body: UnsafeRawBufferPointer, _ layout: Layout) -> UInt64 {
         var digest = Digest()
         digest.add(layout.aps, without: layout.timestampDigits, of: body)
-        if !layout.members.isAbsent { digest.add(layout.members.bytes(in: body)) }
+        if !layout.payloadMembers.isAbsent { digest.add(layout.payloadMembers.bytes(in: body)) }
         return digest.value
     }
 }

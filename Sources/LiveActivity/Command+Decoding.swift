@@ -16,14 +16,14 @@ extension Command {
     }
 
     /// Decodes a record that may have the same `aps` dictionary as the previous record.
-    /// - Parameter last: remembers the previous dictionary. A dictionary with the same bytes is not parsed
+    /// - Parameter cache: remembers the previous dictionary. A dictionary with the same bytes is not parsed
     ///   again.
     public static func decode(
         _ record: UnsafeRawBufferPointer,
-        recalling last: inout ApsCache
+        recalling cache: inout ApsCache
     ) throws(Fault) -> Command {
         var templates = RecentStateTemplates.disabled
-        return try decode(record, recalling: &last, &templates, isHeld: false, isLimited: true)
+        return try decode(record, recalling: &cache, &templates, isWrittenByCauseway: false, mustFitBodyLimit: true)
     }
 
     /// Decodes a record that may have the same `aps` dictionary as the previous record, even if its body is
@@ -33,10 +33,10 @@ extension Command {
     ///   (``RecentStateTemplates/hasMatched(_:ofApp:)``).
     public static func decodeAnySize(
         _ record: UnsafeRawBufferPointer,
-        recalling last: inout ApsCache,
+        recalling cache: inout ApsCache,
         _ templates: inout RecentStateTemplates
     ) throws(Fault) -> Command {
-        try decode(record, recalling: &last, &templates, isHeld: false, isLimited: false)
+        try decode(record, recalling: &cache, &templates, isWrittenByCauseway: false, mustFitBodyLimit: false)
     }
 
     /// Decodes a command that ``CommandRecord`` wrote. Such a record may have keys that a producer must not
@@ -44,43 +44,43 @@ extension Command {
     public static func decodeWrittenByCauseway(_ record: UnsafeRawBufferPointer) throws(Fault) -> Command {
         var cache = ApsCache.disabled
         var templates = RecentStateTemplates.disabled
-        return try decode(record, recalling: &cache, &templates, isHeld: true, isLimited: true)
+        return try decode(record, recalling: &cache, &templates, isWrittenByCauseway: true, mustFitBodyLimit: true)
     }
 
     private static func decode(
         _ record: UnsafeRawBufferPointer,
-        recalling last: inout ApsCache,
+        recalling cache: inout ApsCache,
         _ templates: inout RecentStateTemplates,
-        isHeld: Bool,
-        isLimited: Bool
+        isWrittenByCauseway: Bool,
+        mustFitBodyLimit: Bool
     ) throws(Fault) -> Command {
         templates.beginRecord()
         let text = try JSONText(record)
         var command = Command.blank
         let start = try text.recordStart()
-        var members = try JSONMembers(text, at: start, of: .record, unknown: .refused)
-        var aps = ApsKeys()
+        var members = try JSONMembers(text, at: start, of: .record, unknownKeys: .refused)
+        var apsKeys = ApsKeys()
         while let field = try members.next(in: text, Field.ofCommand) {
             guard field == .aps else {
                 members.position = try command.decode(field, text, members.position)
                 continue
             }
-            if let next = last.copyIfRepeated(text, members.position, into: &command, &aps) {
+            if let next = cache.copyIfRepeated(text, members.position, into: &command, &apsKeys) {
                 members.position = next
             } else {
-                members.position = try command.decodeAps(text, members.position, &aps, &templates)
-                last.remember(text, command, aps)
+                members.position = try command.decodeAps(text, members.position, &apsKeys, &templates)
+                cache.remember(text, command, apsKeys)
             }
         }
-        try text.recordEnd(members.position)
+        try text.checkRecordEnd(members.position)
 
-        if !isHeld { try members.refuseHeldKeys(start) }
+        if !isWrittenByCauseway { try members.refuseReservedKeys(start) }
         try command.checkAddress(text, start, members)
-        try command.checkAps(aps)
-        command.bodyCount = Body.count(aps: command.aps, members: command.payloadMembers)
+        try command.checkAps(apsKeys)
+        command.bodyCount = Body.count(aps: command.aps, payloadMembers: command.payloadMembers)
         // The size is checked here and not by the callers, because each further function would copy the
         // command once more.
-        guard command.fitsBodyLimit || !isLimited else { throw command.sizeFault }
+        guard command.fitsBodyLimit || !mustFitBodyLimit else { throw command.sizeFault }
         return command
     }
 
@@ -217,7 +217,7 @@ extension Command {
 
     /// Reads the custom keys. They are beside `aps` in the body, so `aps` must not be one of them.
     private mutating func decodePayload(_ text: JSONText, _ start: Int) throws(Fault) -> Int {
-        var members = try JSONMembers(text, at: start, of: .payload, unknown: .unchecked)
+        var members = try JSONMembers(text, at: start, of: .payload, unknownKeys: .unchecked)
         var first = 0
         var last = 0
         while let field = try members.next(in: text, Field.ofPayload) {
@@ -279,7 +279,7 @@ extension Command {
 extension JSONMembers {
     /// Refuses the keys that only Causeway may write, when it holds or defers a command.
     @inline(__always)
-    fileprivate func refuseHeldKeys(_ start: Int) throws(Fault) {
+    fileprivate func refuseReservedKeys(_ start: Int) throws(Fault) {
         if has(.alertTimestamp) { throw Fault(.unknownKey, .alertTimestamp, at: start) }
         if has(.alertSequence) { throw Fault(.unknownKey, .alertSequence, at: start) }
     }

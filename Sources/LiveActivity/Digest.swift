@@ -7,13 +7,13 @@ struct Digest {
     // The fractional parts of the square roots of 2, 3 and 5, the last one made odd. Input words are combined
     // with the first two by XOR. These two are not well-formed UTF-8, so no text can make a factor of the
     // multiplication zero.
-    private static let first: UInt64 = 0x6A09_E667_F3BC_C908
-    private static let second: UInt64 = 0xBB67_AE85_84CA_A73B
+    private static let firstConstant: UInt64 = 0x6A09_E667_F3BC_C908
+    private static let secondConstant: UInt64 = 0xBB67_AE85_84CA_A73B
     private static let multiplier: UInt64 = 0x3C6E_F372_FE94_F82B
 
     private var state: UInt64 = 0
 
-    var value: UInt64 { Digest.fold(state ^ Digest.first, Digest.multiplier) }
+    var value: UInt64 { Digest.fold(state ^ Digest.firstConstant, Digest.multiplier) }
 
     /// Adds one part. The digest depends on where parts begin and end, not only on all bytes together.
     mutating func add(_ bytes: UnsafeRawBufferPointer) {
@@ -52,7 +52,7 @@ struct Digest {
 
     @inline(__always)
     private mutating func add(_ low: UInt64, _ high: UInt64) {
-        state = (state ^ Digest.fold(low ^ Digest.first, high ^ Digest.second)) &* Digest.multiplier
+        state = (state ^ Digest.fold(low ^ Digest.firstConstant, high ^ Digest.secondConstant)) &* Digest.multiplier
         state = state &<< 27 | state &>> 37
     }
 

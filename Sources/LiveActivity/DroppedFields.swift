@@ -37,7 +37,7 @@ public struct DroppedFields: Sendable, Equatable {
     }
 
     /// Whether bytes from a record's header are names that commas separate.
-    public static func isText(_ bytes: UnsafeRawBufferPointer) -> Bool {
+    public static func isNameList(_ bytes: UnsafeRawBufferPointer) -> Bool {
         bytes.count <= textBytesMax
             && bytes.allSatisfy { isNameByte($0) || $0 == UInt8(ascii: ".") || $0 == separator }
     }
@@ -54,13 +54,13 @@ public struct DroppedFields: Sendable, Equatable {
     }
 
     /// The result of ``trim(_:of:into:)``: the record's new length, and the fields that were dropped.
-    public struct Trimmed: Sendable, Equatable, BitwiseCopyable {
+    public struct TrimResult: Sendable, Equatable, BitwiseCopyable {
         /// The number of the record's bytes.
         public let byteCount: Int
         /// One bit for each field of the policy that the record had and that was dropped.
-        let fields: UInt8
+        let fieldBits: UInt8
 
-        public var isUnchanged: Bool { fields == 0 }
+        public var isUnchanged: Bool { fieldBits == 0 }
     }
 
     /// Copies a command's record, and drops fields in the policy's order until the body fits. All other bytes
@@ -69,47 +69,47 @@ public struct DroppedFields: Sendable, Equatable {
     /// The work is bounded: each field costs one pass over `content-state`.
     /// - Parameters:
     ///   - command: the command that was decoded from `record`.
-    ///   - room: has room for as many bytes as `record`.
+    ///   - target: has room for as many bytes as `record`.
     /// - Returns: the new length and the dropped fields. The body may still be too large.
     public func trim(
         _ record: UnsafeRawBufferPointer,
         of command: Command,
-        into room: UnsafeMutableRawBufferPointer
-    ) -> Trimmed {
-        precondition(room.count >= record.count, "there is no room for the record")
-        room.copyMemory(from: record)
+        into target: UnsafeMutableRawBufferPointer
+    ) -> TrimResult {
+        precondition(target.count >= record.count, "there is no room for the record")
+        target.copyMemory(from: record)
         var count = record.count
-        var fields: UInt8 = 0
+        var fieldBits: UInt8 = 0
         // An end may have no content state. Then there is nothing to drop.
-        guard !command.contentState.isAbsent else { return Trimmed(byteCount: count, fields: 0) }
-        let state = Int(command.contentState.offset)
+        guard !command.contentState.isAbsent else { return TrimResult(byteCount: count, fieldBits: 0) }
+        let statePosition = Int(command.contentState.offset)
         for (index, path) in paths.enumerated() {
             guard command.bodyCount - (record.count - count) > command.bodyBytesMax else { break }
             guard
-                let rest = JSONMemberRemoval.remove(
+                let newCount = JSONMemberRemoval.remove(
                     path,
-                    from: state,
-                    in: UnsafeMutableRawBufferPointer(rebasing: room[..<count])
+                    from: statePosition,
+                    in: UnsafeMutableRawBufferPointer(rebasing: target[..<count])
                 ),
-                rest < count
+                newCount < count
             else { continue }
-            count = rest
-            fields |= 1 << UInt8(index)
+            count = newCount
+            fieldBits |= 1 << UInt8(index)
         }
-        return Trimmed(byteCount: count, fields: fields)
+        return TrimResult(byteCount: count, fieldBits: fieldBits)
     }
 
     /// Returns the names of the dropped fields, separated by commas.
-    public func text(of trimmed: Trimmed) -> [UInt8] {
-        let dropped = names.indices.filter { trimmed.fields & 1 << UInt8($0) != 0 }
-        return Array(dropped.map { names[$0] }.joined(separator: [Self.separator]))
+    public func nameList(of result: TrimResult) -> [UInt8] {
+        let droppedIndices = names.indices.filter { result.fieldBits & 1 << UInt8($0) != 0 }
+        return Array(droppedIndices.map { names[$0] }.joined(separator: [Self.separator]))
     }
 }
 
 extension JSONWriter {
     /// Writes the names of dropped fields, which are separated by commas, as the array `dropped`. Writes
     /// nothing if there are none.
-    mutating func dropped(_ names: UnsafeRawBufferPointer) {
+    mutating func droppedFields(_ names: UnsafeRawBufferPointer) {
         guard !names.isEmpty else { return }
         key("dropped")
         append(UInt8(ascii: "["))

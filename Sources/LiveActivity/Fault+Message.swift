@@ -6,8 +6,8 @@ extension Fault {
     /// The message contains no value and no key that could be a token, because tokens must not be logged.
     /// - Parameter record: the record that was decoded.
     public func message(in record: UnsafeRawBufferPointer) -> String {
-        let path = field.description(in: record)
-        return "\(path.isEmpty ? "" : path + ": ")\(explanation) (at byte \(offset))"
+        let pathText = path.description(in: record)
+        return "\(pathText.isEmpty ? "" : pathText + ": ")\(explanation) (at byte \(offset))"
     }
 
     /// Returns the message about a body that is still too large after fields were dropped.
@@ -20,7 +20,7 @@ extension Fault {
     }
 
     private var explanation: String {
-        let requirement = field.field.requirement
+        let requirement = path.field.requirement
         switch code {
         case .emptyRecord: return "the record is empty"
         case .recordTooLarge: return "the record has \(amount) bytes, \(Limits.recordBytes) are allowed"
@@ -33,8 +33,8 @@ extension Fault {
         case .loneSurrogate: return "a string contains half of a surrogate pair"
         case .invalidUTF8: return "a string is not valid UTF-8"
         case .tooDeep: return "more than \(Limits.nestingDepth) nested objects and arrays"
-        case .tooLong: return tooLong
-        case .tooMany: return tooMany
+        case .tooLong: return tooLongExplanation
+        case .tooMany: return tooManyExplanation
         case .unknownKey: return "unknown key"
         case .duplicateKey: return "the key occurs twice"
         case .missingField: return "missing, must be \(requirement)"
@@ -42,30 +42,30 @@ extension Fault {
         case .timestampInFuture:
             return "is \(amount) seconds in the future, \(Limits.timestampLeadSeconds) are allowed"
         case .emptyText: return "must not be empty"
-        case .invalidCharacter where field.field == .policy: return "must be \(requirement)"
+        case .invalidCharacter where path.field == .policy: return "must be \(requirement)"
         case .invalidCharacter: return "must not contain a control character"
-        case .notAllowed: return notAllowed
+        case .notAllowed: return notAllowedExplanation
         case .missingPlaceholder: return "must contain \"{device}\", which is replaced by each device's id"
         case .bodyTooLarge:
-            let limit = field.field == .channel ? Limits.broadcastBodyBytes : Limits.bodyBytes
+            let limit = path.field == .channel ? Limits.broadcastBodyBytes : Limits.bodyBytes
             return "the request body has \(amount) bytes, \(limit) are allowed"
         }
     }
 
-    private var tooLong: String {
+    private var tooLongExplanation: String {
         amount > Limits.stringBytes
             ? "a string has \(amount) bytes, \(Limits.stringBytes) are allowed"
-            : "must be \(field.field.requirement), and has \(amount) bytes"
+            : "must be \(path.field.requirement), and has \(amount) bytes"
     }
 
-    private var tooMany: String {
-        field.field == .audiences
-            ? "\(amount) audiences, \(Limits.audiences) are allowed"
-            : "more than \(Limits.passedKeys) unknown keys"
+    private var tooManyExplanation: String {
+        path.field == .audiences
+            ? "\(amount) audiences, \(Limits.audiencesPerRegistration) are allowed"
+            : "more than \(Limits.unknownKeysPerObject) unknown keys"
     }
 
-    private var notAllowed: String {
-        switch field.field {
+    private var notAllowedExplanation: String {
+        switch path.field {
         case .payload: "must not contain the key \"aps\""
         case .audience: "is not allowed beside device; beside activity only in a start"
         case .token, .environment: "is not allowed beside audience"
@@ -83,29 +83,29 @@ extension Fault {
 
 extension FieldPath {
     /// The maximum length of an unknown key that is shown, in bytes.
-    private static let nameBytes = 64
+    private static let shownKeyBytesMax = 64
     /// A key with a run of this many hexadecimal digits is not shown, because the digits might be part of a
     /// token.
-    private static let hexadecimalRun = 16
+    private static let hexadecimalRunMin = 16
 
     /// Returns the path in words, such as `aps.alert.title`. An unknown key is shown if it is short and
     /// cannot be a token.
     public func description(in record: UnsafeRawBufferPointer) -> String {
-        let path = field.path.description
-        guard !name.isAbsent else { return path }
-        let bytes = name.bytes(in: record)
+        let pathText = field.path.description
+        guard !unknownKey.isAbsent else { return pathText }
+        let bytes = unknownKey.bytes(in: record)
         let key = FieldPath.isHarmless(bytes) ? String(decoding: bytes, as: UTF8.self) : "(key of \(bytes.count) bytes)"
-        return path.isEmpty ? key : "\(path).\(key)"
+        return pathText.isEmpty ? key : "\(pathText).\(key)"
     }
 
     /// Whether a key may be shown in logs: short printable ASCII that cannot be a token.
     private static func isHarmless(_ key: UnsafeRawBufferPointer) -> Bool {
-        guard key.count <= nameBytes else { return false }
+        guard key.count <= shownKeyBytesMax else { return false }
         var run = 0
         for byte in key {
             guard byte > 0x20, byte < 0x7F else { return false }
             run = Hexadecimal.value(byte) == nil ? 0 : run + 1
-            guard run < hexadecimalRun else { return false }
+            guard run < hexadecimalRunMin else { return false }
         }
         return true
     }

@@ -1,7 +1,7 @@
 /// The reason why a record is not a valid command or registration, and the place of the fault. (R6)
 public struct Fault: Error, Equatable, Sendable, BitwiseCopyable {
     public var code: FaultCode
-    public var field: FieldPath
+    public var path: FieldPath
     /// The position in the record: the start of the wrong value, of the key that must not be there, or of the
     /// object that lacks a key.
     public var offset: Int
@@ -9,12 +9,12 @@ public struct Fault: Error, Equatable, Sendable, BitwiseCopyable {
     public var amount: UInt32
 
     init(_ code: FaultCode, _ field: Field, at offset: Int, amount: Int = 0) {
-        self.init(code, FieldPath(field: field, name: .absent), at: offset, amount: amount)
+        self.init(code, FieldPath(field: field, unknownKey: .absent), at: offset, amount: amount)
     }
 
     init(_ code: FaultCode, _ path: FieldPath, at offset: Int, amount: Int = 0) {
         self.code = code
-        self.field = path
+        self.path = path
         self.offset = offset
         self.amount = UInt32(clamping: amount)
     }
@@ -52,7 +52,7 @@ public enum FaultCode: UInt8, Sendable, CaseIterable, BitwiseCopyable {
     case tooDeep
     /// A string exceeds ``Limits/stringBytes``, or a name exceeds its own limit.
     case tooLong
-    /// More than ``Limits/passedKeys`` unknown keys, or more than ``Limits/audiences`` audiences.
+    /// More than ``Limits/unknownKeysPerObject`` unknown keys, or more than ``Limits/audiencesPerRegistration`` audiences.
     case tooMany
     /// The record's format does not define this key.
     case unknownKey
@@ -116,5 +116,5 @@ public enum FaultCode: UInt8, Sendable, CaseIterable, BitwiseCopyable {
 public struct FieldPath: Equatable, Sendable, BitwiseCopyable {
     public var field: Field
     /// The undefined key inside ``field``; absent if the field itself has the fault.
-    public var name: ByteRange
+    public var unknownKey: ByteRange
 }

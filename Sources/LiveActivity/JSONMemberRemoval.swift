@@ -1,14 +1,14 @@
 /// Removes keys with their values from a JSON object in place, and closes the gaps.
 ///
-/// Invariant: `written <= taken <=` the position that is read. So a byte is overwritten only after it was
+/// Invariant: `writtenCount <= handledEnd <=` the position that is read. So a byte is overwritten only after it was
 /// read.
 struct JSONMemberRemoval {
     private let text: JSONText
     private let record: UnsafeMutableRawBufferPointer
     /// The length of the part of the result that is complete.
-    private var written = 0
+    private var writtenCount = 0
     /// All bytes before this position have been copied to the result or removed.
-    private var taken = 0
+    private var handledEnd = 0
 
     private init(_ text: JSONText, _ record: UnsafeMutableRawBufferPointer) {
         self.text = text
@@ -25,7 +25,7 @@ struct JSONMemberRemoval {
     static func remove(_ path: [[UInt8]], from start: Int, in record: UnsafeMutableRawBufferPointer) -> Int? {
         do throws(Fault) {
             var removal = JSONMemberRemoval(try JSONText(UnsafeRawBufferPointer(record)), record)
-            _ = try removal.walk(start, path[...])
+            _ = try removal.removeMembers(start, path[...])
             return removal.finish()
         } catch {
             assertionFailure("the record has been decoded")
@@ -36,31 +36,31 @@ struct JSONMemberRemoval {
     /// Removes the members at the path from the object at a position. A key that occurs twice is removed
     /// twice, because a reader may use either of the two.
     /// - Returns: the position after the object.
-    private mutating func walk(_ start: Int, _ path: ArraySlice<[UInt8]>) throws(Fault) -> Int {
-        var members = try JSONMembers(text, at: start, of: .contentState, unknown: .unchecked)
+    private mutating func removeMembers(_ start: Int, _ path: ArraySlice<[UInt8]>) throws(Fault) -> Int {
+        var members = try JSONMembers(text, at: start, of: .contentState, unknownKeys: .unchecked)
         // Where the result has the comma that follows the last member that stays.
-        var commaPlace: Int?
+        var commaPosition: Int?
         while try members.next(in: text, { _ in nil }) != nil {
             let key = members.keyPosition
             let isOnPath = try isKey(key, path.first)
             if isOnPath, path.count > 1, text.peek(members.position) == UInt8(ascii: "{") {
-                members.position = try walk(members.position, path.dropFirst())
+                members.position = try removeMembers(members.position, path.dropFirst())
             } else {
                 members.position = try text.skipValue(members.position, depth: 0, .contentState)
             }
             let end = text.skipWhitespace(members.position)
             let hasNext = text.peek(end) == UInt8(ascii: ",")
             guard isOnPath, path.count == 1 else {
-                if hasNext { commaPlace = written + (end - taken) }
+                if hasNext { commaPosition = writtenCount + (end - handledEnd) }
                 continue
             }
             keep(upTo: key)
             if hasNext {
-                taken = end + 1
+                handledEnd = end + 1
             } else {
                 // The last member is removed with the comma before it.
-                if let commaPlace { written = commaPlace }
-                taken = members.position
+                if let commaPosition { writtenCount = commaPosition }
+                handledEnd = members.position
             }
         }
         return members.position
@@ -70,7 +70,7 @@ struct JSONMemberRemoval {
     /// - Returns: the number of bytes that are left.
     private mutating func finish() -> Int {
         keep(upTo: record.count)
-        return written
+        return writtenCount
     }
 
     /// Whether the key at a position equals `key`, even if some of its characters are escaped.
@@ -81,12 +81,12 @@ struct JSONMemberRemoval {
     }
 
     private mutating func keep(upTo position: Int) {
-        let count = position - taken
-        if written != taken, let base = record.baseAddress {
+        let count = position - handledEnd
+        if writtenCount != handledEnd, let base = record.baseAddress {
             // The source and the destination may overlap, which `copyMemory` permits.
-            (base + written).copyMemory(from: base + taken, byteCount: count)
+            (base + writtenCount).copyMemory(from: base + handledEnd, byteCount: count)
         }
-        written += count
-        taken = position
+        writtenCount += count
+        handledEnd = position
     }
 }

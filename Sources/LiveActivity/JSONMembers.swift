@@ -1,10 +1,10 @@
-/// Reads the keys and values of a JSON object one by one. The caller knows some of the keys; ``Unknown`` says
+/// Reads the keys and values of a JSON object one by one. The caller knows some of the keys; ``UnknownKeyRule`` says
 /// how all other keys are handled.
 ///
 /// ``next(in:_:)`` reads a key up to its value. The caller reads the value at ``position`` and sets
 /// ``position`` to the byte after the value.
 struct JSONMembers {
-    enum UnknownFieldRule {
+    enum UnknownKeyRule {
         /// Unknown keys are refused with a fault that names the key.
         case refused
         /// Unknown keys belong to Apple's format and are passed on. At the object's end, they are checked for
@@ -15,7 +15,7 @@ struct JSONMembers {
     }
 
     private let object: Field
-    private let unknown: UnknownFieldRule
+    private let unknownKeyRule: UnknownKeyRule
     private let start: Int
     private var isFirst = true
     private var passedOnCount = 0
@@ -27,12 +27,12 @@ struct JSONMembers {
 
     /// - Parameter position: where the opening brace must be.
     @inline(__always)
-    init(_ text: JSONText, at position: Int, of object: Field, unknown: UnknownFieldRule) throws(Fault) {
+    init(_ text: JSONText, at position: Int, of object: Field, unknownKeys rule: UnknownKeyRule) throws(Fault) {
         guard position < text.count, text.byte(position) == UInt8(ascii: "{") else {
             throw text.wrongType(position, object)
         }
         self.object = object
-        self.unknown = unknown
+        unknownKeyRule = rule
         self.start = position
         self.position = position &+ 1
     }
@@ -41,36 +41,38 @@ struct JSONMembers {
     func has(_ field: Field) -> Bool { readFields & field.bit != 0 }
 
     /// Reads the next key.
-    /// - Parameter known: returns the field for the bytes of a key.
+    /// - Parameter knownField: returns the field for the bytes of a key.
     /// - Returns: the field whose value is at ``position``. For an unknown key that is not refused: the
     ///   object's own field. At the end of the object: nil, and ``position`` is after the closing brace.
     @inline(__always)
     mutating func next(
         in text: JSONText,
-        _ known: (UnsafeRawBufferPointer) -> Field?
+        _ knownField: (UnsafeRawBufferPointer) -> Field?
     ) throws(Fault) -> Field? {
-        var first = text.peek(position)
-        if first <= 0x20 {
+        var nextByte = text.peek(position)
+        if nextByte <= 0x20 {
             position = text.skipWhitespace(position)
-            first = text.peek(position)
+            nextByte = text.peek(position)
         }
-        if first == UInt8(ascii: "}") {
+        if nextByte == UInt8(ascii: "}") {
             position &+= 1
             if passedOnCount > 1 { try refuseDuplicates(text) }
             return nil
         }
         if !isFirst {
-            guard first == UInt8(ascii: ",") else { throw text.unexpected(position, object) }
+            guard nextByte == UInt8(ascii: ",") else { throw text.unexpectedByte(position, object) }
             position = text.skipWhitespace(position &+ 1)
         }
         isFirst = false
-        guard text.peek(position) == UInt8(ascii: "\"") else { throw text.unexpected(position, object) }
+        guard text.peek(position) == UInt8(ascii: "\"") else { throw text.unexpectedByte(position, object) }
         let key = try text.string(position, object)
         keyPosition = position
         position = try text.colon(key.next, object)
-        let field = key.isEscaped ? JSONMembers.unescaped(text.bytes(key.range), known) : known(text.bytes(key.range))
+        let field =
+            key.isEscaped
+            ? JSONMembers.fieldOfEscapedKey(text.bytes(key.range), knownField) : knownField(text.bytes(key.range))
         guard let field else {
-            try handleUnknown(key)
+            try handleUnknownKey(key)
             return object
         }
         guard readFields & field.bit == 0 else { throw Fault(.duplicateKey, field, at: keyPosition) }
@@ -79,13 +81,13 @@ struct JSONMembers {
     }
 
     @inline(__always)
-    private mutating func handleUnknown(_ key: JSONString) throws(Fault) {
-        switch unknown {
+    private mutating func handleUnknownKey(_ key: JSONString) throws(Fault) {
+        switch unknownKeyRule {
         case .refused:
-            throw Fault(.unknownKey, FieldPath(field: object, name: key.range), at: keyPosition)
+            throw Fault(.unknownKey, FieldPath(field: object, unknownKey: key.range), at: keyPosition)
         case .passedOn:
             passedOnCount &+= 1
-            guard passedOnCount <= Limits.passedKeys else {
+            guard passedOnCount <= Limits.unknownKeysPerObject else {
                 throw Fault(.tooMany, object, at: keyPosition, amount: passedOnCount)
             }
         case .unchecked:
@@ -95,18 +97,18 @@ struct JSONMembers {
 
     /// Returns the field of a key that is written with escapes.
     @inline(never)
-    private static func unescaped(
+    private static func fieldOfEscapedKey(
         _ key: UnsafeRawBufferPointer,
-        _ known: (UnsafeRawBufferPointer) -> Field?
+        _ knownField: (UnsafeRawBufferPointer) -> Field?
     ) -> Field? {
-        withUnsafeTemporaryAllocation(byteCount: Limits.knownKeyBytes, alignment: 1) { room in
+        withUnsafeTemporaryAllocation(byteCount: Limits.knownKeyBytes, alignment: 1) { target in
             var count = 0
             for byte in UnescapedBytes(key) {
-                guard count < room.count else { return nil }
-                room[count] = byte
+                guard count < target.count else { return nil }
+                target[count] = byte
                 count &+= 1
             }
-            return known(UnsafeRawBufferPointer(rebasing: room[..<count]))
+            return knownField(UnsafeRawBufferPointer(rebasing: target[..<count]))
         }
     }
 
@@ -115,11 +117,11 @@ struct JSONMembers {
     /// and too many unknown keys.
     @inline(never)
     private func refuseDuplicates(_ text: JSONText) throws(Fault) {
-        let most = Limits.passedKeys + Field.allCases.count
-        let duplicate = withUnsafeTemporaryAllocation(of: ByteRange.self, capacity: most) { keys in
+        let keysMax = Limits.unknownKeysPerObject + Field.allCases.count
+        let duplicate = withUnsafeTemporaryAllocation(of: ByteRange.self, capacity: keysMax) { keys in
             var count = 0
             var position = start &+ 1
-            while count < most, let (key, next) = keyAndNext(text, position) {
+            while count < keysMax, let (key, next) = keyAndNext(text, position) {
                 for earlier in keys[..<count] where areEqualUnescaped(text.bytes(earlier), text.bytes(key)) {
                     return key
                 }
@@ -130,7 +132,7 @@ struct JSONMembers {
             return ByteRange.absent
         }
         guard duplicate.isAbsent else {
-            throw Fault(.duplicateKey, FieldPath(field: object, name: duplicate), at: Int(duplicate.offset) &- 1)
+            throw Fault(.duplicateKey, FieldPath(field: object, unknownKey: duplicate), at: Int(duplicate.offset) &- 1)
         }
     }
 

@@ -19,25 +19,25 @@ extension JSONText {
 
     /// Refuses anything but white space after the record's object.
     @inline(__always)
-    func recordEnd(_ position: Int) throws(Fault) {
+    func checkRecordEnd(_ position: Int) throws(Fault) {
         let end = skipWhitespace(position)
         guard end == count else { throw Fault(.trailingBytes, .record, at: end) }
     }
 
     /// Reads a name: a string that is not empty and contains no control character. Its text has at most
-    /// `most` bytes after the escapes are decoded.
+    /// `bytesMax` bytes after the escapes are decoded.
     @inline(__always)
-    func name(_ position: Int, atMost most: Int, _ field: Field) throws(Fault) -> JSONString {
+    func name(_ position: Int, atMost bytesMax: Int, _ field: Field) throws(Fault) -> JSONString {
         let string = try string(position, field)
-        let isNamed = string.isPlain && !string.isEmpty && string.end &- string.start <= most
-        if !isNamed { try check(string, atMost: most, field) }
+        let isName = string.isPlain && !string.isEmpty && string.end &- string.start <= bytesMax
+        if !isName { try checkName(string, atMost: bytesMax, field) }
         return string
     }
 
     /// Throws the fault of a string that is not a valid name. Control characters are Unicode's category Cc:
     /// U+0000 to U+001F and U+007F to U+009F.
     @inline(never)
-    private func check(_ string: JSONString, atMost most: Int, _ field: Field) throws(Fault) {
+    private func checkName(_ string: JSONString, atMost bytesMax: Int, _ field: Field) throws(Fault) {
         var length = 0
         var previous: UInt8 = 0
         for byte in UnescapedBytes(bytes(string.range)) {
@@ -47,7 +47,7 @@ extension JSONText {
             length &+= 1
         }
         guard length > 0 else { throw Fault(.emptyText, field, at: string.start &- 1) }
-        guard length <= most else { throw Fault(.tooLong, field, at: string.start &- 1, amount: length) }
+        guard length <= bytesMax else { throw Fault(.tooLong, field, at: string.start &- 1, amount: length) }
     }
 
     @inline(__always)
@@ -66,13 +66,13 @@ extension JSONText {
         guard name.count <= Limits.policyNameBytes else {
             throw Fault(.tooLong, field, at: position, amount: name.count)
         }
-        let isNamed = name.allSatisfy { byte in
+        let isName = name.allSatisfy { byte in
             let letter = byte | 0x20
             return (UInt8(ascii: "a")...UInt8(ascii: "z")).contains(letter)
                 || (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte)
                 || byte == UInt8(ascii: "-") || byte == UInt8(ascii: "_")
         }
-        guard isNamed else { throw Fault(.invalidCharacter, field, at: position) }
+        guard isName else { throw Fault(.invalidCharacter, field, at: position) }
         return string
     }
 
@@ -95,7 +95,7 @@ extension JSONText {
     }
 
     func boolean(_ position: Int, _ field: Field) throws(Fault) -> (value: Bool, next: Int) {
-        guard position < count else { throw unexpected(position, field) }
+        guard position < count else { throw unexpectedByte(position, field) }
         switch byte(position) {
         case UInt8(ascii: "t"): return (true, try literal("true", position, field))
         case UInt8(ascii: "f"): return (false, try literal("false", position, field))
@@ -117,17 +117,17 @@ extension JSONText {
         _ start: Int,
         _ field: Field,
         _ element: (_ position: Int) throws(Fault) -> Int
-    ) throws(Fault) -> (next: Int, elements: Int) {
+    ) throws(Fault) -> (next: Int, elementCount: Int) {
         guard start < count, byte(start) == UInt8(ascii: "[") else { throw wrongType(start, field) }
         var position = skipWhitespace(start &+ 1)
         if position < count, byte(position) == UInt8(ascii: "]") { return (position &+ 1, 0) }
-        var elements = 0
+        var elementCount = 0
         while true {
             position = skipWhitespace(try element(position))
-            elements &+= 1
-            guard position < count else { throw unexpected(position, field) }
-            if byte(position) == UInt8(ascii: "]") { return (position &+ 1, elements) }
-            guard byte(position) == UInt8(ascii: ",") else { throw unexpected(position, field) }
+            elementCount &+= 1
+            guard position < count else { throw unexpectedByte(position, field) }
+            if byte(position) == UInt8(ascii: "]") { return (position &+ 1, elementCount) }
+            guard byte(position) == UInt8(ascii: ",") else { throw unexpectedByte(position, field) }
             position = skipWhitespace(position &+ 1)
         }
     }

@@ -1,11 +1,11 @@
 extension JSONText {
     /// A number with this many digits always fits into `Int64`.
-    private static let safeDigits = 18
+    private static let safeDigitsMax = 18
 
-    /// Reads up to ``safeDigits`` digits at `start` and returns their value.
+    /// Reads up to ``safeDigitsMax`` digits at `start` and returns their value.
     @inline(__always)
-    private func digitRun(_ start: Int) -> (value: UInt64, next: Int) {
-        let end = min(count, start &+ JSONText.safeDigits)
+    private func leadingDigits(_ start: Int) -> (value: UInt64, next: Int) {
+        let end = min(count, start &+ JSONText.safeDigitsMax)
         var position = start
         var value: UInt64 = 0
         while position < end {
@@ -23,12 +23,14 @@ extension JSONText {
         guard start < count, byte(start) &- UInt8(ascii: "0") < 10 else {
             throw negativeOrWrongType(start, field)
         }
-        var (value, position) = digitRun(start)
-        if position &- start == JSONText.safeDigits {
+        var (value, position) = leadingDigits(start)
+        if position &- start == JSONText.safeDigitsMax {
             while position < count, byte(position) &- UInt8(ascii: "0") < 10 {
-                let (product, isOverProduct) = value.multipliedReportingOverflow(by: 10)
-                let (sum, isOverSum) = product.addingReportingOverflow(UInt64(byte(position) &- UInt8(ascii: "0")))
-                guard !isOverProduct, !isOverSum else { throw Fault(.outOfRange, field, at: start) }
+                let (product, hasProductOverflowed) = value.multipliedReportingOverflow(by: 10)
+                let (sum, hasSumOverflowed) = product.addingReportingOverflow(
+                    UInt64(byte(position) &- UInt8(ascii: "0"))
+                )
+                guard !hasProductOverflowed, !hasSumOverflowed else { throw Fault(.outOfRange, field, at: start) }
                 value = sum
                 position &+= 1
             }
@@ -48,12 +50,12 @@ extension JSONText {
     @inline(__always)
     func integer(
         _ position: Int,
-        from least: Int64,
-        to most: Int64,
+        from lowerBound: Int64,
+        to upperBound: Int64,
         _ field: Field
     ) throws(Fault) -> (value: Int64, next: Int) {
         let (value, next) = try unsignedInteger(position, field)
-        guard let value = Int64(exactly: value), value >= least, value <= most else {
+        guard let value = Int64(exactly: value), value >= lowerBound, value <= upperBound else {
             throw Fault(.outOfRange, field, at: position)
         }
         return (value, next)
@@ -79,7 +81,7 @@ extension JSONText {
     func seconds(_ start: Int, _ field: Field) throws(Fault) -> (value: Int64, next: Int) {
         let next = try anyNumber(start, field)
         if byte(start) == UInt8(ascii: "-") { return (0, next) }
-        let (value, digitsEnd) = digitRun(start)
+        let (value, digitsEnd) = leadingDigits(start)
         return (digitsEnd == next ? Int64(truncatingIfNeeded: value) : wholePart(start, next), next)
     }
 
@@ -87,31 +89,31 @@ extension JSONText {
     /// exponent has moved the point.
     @inline(never)
     private func wholePart(_ start: Int, _ end: Int) -> Int64 {
-        var pointAfter = 0
+        var wholeDigitCount = 0
         var hasPoint = false
         var position = start
         while position < end, byte(position) | 0x20 != UInt8(ascii: "e") {
-            if byte(position) == UInt8(ascii: ".") { hasPoint = true } else if !hasPoint { pointAfter &+= 1 }
+            if byte(position) == UInt8(ascii: ".") { hasPoint = true } else if !hasPoint { wholeDigitCount &+= 1 }
             position &+= 1
         }
         let digitsEnd = position
-        pointAfter &+= exponent(position, end)
+        wholeDigitCount &+= exponent(position, end)
 
         var value: Int64 = 0
-        var taken = 0
+        var readDigitCount = 0
         position = start
-        while taken < pointAfter, position < digitsEnd || value > 0 {
+        while readDigitCount < wholeDigitCount, position < digitsEnd || value > 0 {
             var digit: UInt8 = 0
             if position < digitsEnd {
                 digit = byte(position) &- UInt8(ascii: "0")
                 position &+= 1
                 if digit > 9 { continue }
             }
-            let (product, isOverflow) = value.multipliedReportingOverflow(by: 10)
-            let (sum, isOverSum) = product.addingReportingOverflow(Int64(digit))
-            if isOverflow || isOverSum { return .max }
+            let (product, hasProductOverflowed) = value.multipliedReportingOverflow(by: 10)
+            let (sum, hasSumOverflowed) = product.addingReportingOverflow(Int64(digit))
+            if hasProductOverflowed || hasSumOverflowed { return .max }
             value = sum
-            taken &+= 1
+            readDigitCount &+= 1
         }
         return value
     }

@@ -47,24 +47,24 @@ extension JSONText {
     func string(_ position: Int, _ field: Field) throws(Fault) -> JSONString {
         guard peek(position) == quote else { throw wrongType(position, field) }
         let start = position &+ 1
-        var stop = start
+        var plainEnd = start
         if start &+ 16 <= count {
             var marks = nonPlainMarks(eightBytes(start))
             if marks == 0 {
-                stop = start &+ 8
-                marks = nonPlainMarks(eightBytes(stop))
+                plainEnd = start &+ 8
+                marks = nonPlainMarks(eightBytes(plainEnd))
             }
-            stop = stop &+ (marks.trailingZeroBitCount &>> 3)
-            if marks != 0, byte(stop) == quote {
-                return JSONString(start: start, end: stop, isEscaped: false, isPlain: true)
+            plainEnd = plainEnd &+ (marks.trailingZeroBitCount &>> 3)
+            if marks != 0, byte(plainEnd) == quote {
+                return JSONString(start: start, end: plainEnd, isEscaped: false, isPlain: true)
             }
         }
-        return try longString(start, from: stop, field)
+        return try longString(start, from: plainEnd, field)
     }
 
     /// Returns the position of the first byte from `start` on that is not plain.
     @inline(__always)
-    private func plainRun(_ start: Int) -> Int {
+    private func endOfPlainBytes(_ start: Int) -> Int {
         var position = start
         while position &+ 8 <= count {
             let marks = nonPlainMarks(eightBytes(position))
@@ -79,11 +79,11 @@ extension JSONText {
         return position
     }
 
-    /// Reads the rest of a string whose bytes before `first` are plain.
+    /// Reads the rest of a string whose bytes before `plainEnd` are plain.
     @inline(never)
-    private func longString(_ start: Int, from first: Int, _ field: Field) throws(Fault) -> JSONString {
-        var string = JSONString(start: start, end: first, isEscaped: false, isPlain: true)
-        var position = plainRun(first)
+    private func longString(_ start: Int, from plainEnd: Int, _ field: Field) throws(Fault) -> JSONString {
+        var string = JSONString(start: start, end: plainEnd, isEscaped: false, isPlain: true)
+        var position = endOfPlainBytes(plainEnd)
         while position < count {
             switch byte(position) {
             case quote:
@@ -103,7 +103,7 @@ extension JSONText {
                 position = try multibyteCharacter(position, field)
             }
             string.isPlain = false
-            position = plainRun(position)
+            position = endOfPlainBytes(position)
         }
         throw Fault(.truncated, field, at: count)
     }
@@ -131,9 +131,11 @@ extension JSONText {
     /// Reads the four hexadecimal digits of an escape.
     private func codeUnit(_ position: Int, _ field: Field) throws(Fault) -> UInt32 {
         var unit: UInt32 = 0
-        for place in position..<position &+ 4 {
-            guard place < count else { throw Fault(.truncated, field, at: count) }
-            guard let digit = Hexadecimal.value(byte(place)) else { throw Fault(.invalidEscape, field, at: place) }
+        for digitPosition in position..<position &+ 4 {
+            guard digitPosition < count else { throw Fault(.truncated, field, at: count) }
+            guard let digit = Hexadecimal.value(byte(digitPosition)) else {
+                throw Fault(.invalidEscape, field, at: digitPosition)
+            }
             unit = unit &<< 4 | UInt32(digit)
         }
         return unit
@@ -153,22 +155,24 @@ enum UTF8Sequence {
     /// none (Unicode, table 3-7: no overlong forms, no surrogates, nothing above U+10FFFF).
     @inline(__always)
     static func length(_ bytes: UnsafeRawBufferPointer, at position: Int) -> Int {
-        let left = bytes.count &- position
-        guard left >= 2 else { return 0 }
+        let remainingCount = bytes.count &- position
+        guard remainingCount >= 2 else { return 0 }
         let second = bytes[position &+ 1]
         switch bytes[position] {
         case 0xC2...0xDF:
             return isContinuation(second) ? 2 : 0
         case 0xE0...0xEF:
             let lead = bytes[position]
-            let least: UInt8 = lead == 0xE0 ? 0xA0 : 0x80
-            let most: UInt8 = lead == 0xED ? 0x9F : 0xBF
-            return left >= 3 && second >= least && second <= most && isContinuation(bytes[position &+ 2]) ? 3 : 0
+            let secondMin: UInt8 = lead == 0xE0 ? 0xA0 : 0x80
+            let secondMax: UInt8 = lead == 0xED ? 0x9F : 0xBF
+            return remainingCount >= 3 && second >= secondMin && second <= secondMax
+                && isContinuation(bytes[position &+ 2]) ? 3 : 0
         case 0xF0...0xF4:
             let lead = bytes[position]
-            let least: UInt8 = lead == 0xF0 ? 0x90 : 0x80
-            let most: UInt8 = lead == 0xF4 ? 0x8F : 0xBF
-            return left >= 4 && second >= least && second <= most && isContinuation(bytes[position &+ 2])
+            let secondMin: UInt8 = lead == 0xF0 ? 0x90 : 0x80
+            let secondMax: UInt8 = lead == 0xF4 ? 0x8F : 0xBF
+            return remainingCount >= 4 && second >= secondMin && second <= secondMax
+                && isContinuation(bytes[position &+ 2])
                 && isContinuation(bytes[position &+ 3]) ? 4 : 0
         default:
             return 0

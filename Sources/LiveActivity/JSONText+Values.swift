@@ -4,16 +4,16 @@ extension JSONText {
     /// Not recursive: one bit for each level says whether the container there is an object.
     /// - Parameter depth: the number of open containers around the value.
     func skipValue(_ start: Int, depth: Int, _ field: Field) throws(Fault) -> Int {
-        var objects: UInt64 = 0
-        var levels = 0
+        var objectBits: UInt64 = 0
+        var levelCount = 0
         var position = start
         while true {
             let first = peek(position)
             if first == UInt8(ascii: "{") || first == UInt8(ascii: "[") {
-                guard depth &+ levels < Limits.nestingDepth else { throw Fault(.tooDeep, field, at: position) }
+                guard depth &+ levelCount < Limits.nestingDepth else { throw Fault(.tooDeep, field, at: position) }
                 let isObject = first == UInt8(ascii: "{")
-                objects = objects &<< 1 | (isObject ? 1 : 0)
-                levels &+= 1
+                objectBits = objectBits &<< 1 | (isObject ? 1 : 0)
+                levelCount &+= 1
                 position = skipWhitespace(position &+ 1)
                 // In ASCII, "}" and "]" are two above their opening brackets.
                 let isEmpty = peek(position) == first &+ 2
@@ -25,23 +25,23 @@ extension JSONText {
                 position = try scalar(position, field)
             }
             while true {
-                guard levels > 0 else { return position }
+                guard levelCount > 0 else { return position }
                 var next = peek(position)
                 if next <= 0x20 {
                     position = skipWhitespace(position)
                     next = peek(position)
                 }
-                let isObject = objects & 1 == 1
+                let isObject = objectBits & 1 == 1
                 if next == UInt8(ascii: ",") {
                     position = skipWhitespace(position &+ 1)
                     if isObject { position = try key(position, field) }
                     break
                 }
                 guard next == (isObject ? UInt8(ascii: "}") : UInt8(ascii: "]")) else {
-                    throw unexpected(position, field)
+                    throw unexpectedByte(position, field)
                 }
-                objects &>>= 1
-                levels &-= 1
+                objectBits &>>= 1
+                levelCount &-= 1
                 position &+= 1
             }
         }
@@ -50,7 +50,7 @@ extension JSONText {
     /// Reads a key and its colon and returns the position of the value.
     @inline(__always)
     private func key(_ position: Int, _ field: Field) throws(Fault) -> Int {
-        guard peek(position) == UInt8(ascii: "\"") else { throw unexpected(position, field) }
+        guard peek(position) == UInt8(ascii: "\"") else { throw unexpectedByte(position, field) }
         return try colon(string(position, field).next, field)
     }
 
@@ -60,7 +60,7 @@ extension JSONText {
         var position = start
         if peek(position) != UInt8(ascii: ":") {
             position = skipWhitespace(position)
-            guard peek(position) == UInt8(ascii: ":") else { throw unexpected(position, field) }
+            guard peek(position) == UInt8(ascii: ":") else { throw unexpectedByte(position, field) }
         }
         return skipWhitespace(position &+ 1)
     }
@@ -80,14 +80,14 @@ extension JSONText {
         case UInt8(ascii: "t"): return try literal("true", position, field)
         case UInt8(ascii: "f"): return try literal("false", position, field)
         case UInt8(ascii: "n"): return try literal("null", position, field)
-        default: throw unexpected(position, field)
+        default: throw unexpectedByte(position, field)
         }
     }
 
     func literal(_ word: StaticString, _ position: Int, _ field: Field) throws(Fault) -> Int {
         for index in 0..<word.utf8CodeUnitCount {
             guard position &+ index < count, byte(position &+ index) == word.utf8Start[index] else {
-                throw unexpected(position &+ index, field)
+                throw unexpectedByte(position &+ index, field)
             }
         }
         return position &+ word.utf8CodeUnitCount
@@ -124,7 +124,7 @@ extension JSONText {
     private func digits(_ start: Int, _ field: Field) throws(Fault) -> Int {
         var position = start
         while position < count, byte(position) &- UInt8(ascii: "0") < 10 { position &+= 1 }
-        guard position > start else { throw unexpected(position, field) }
+        guard position > start else { throw unexpectedByte(position, field) }
         return position
     }
 }

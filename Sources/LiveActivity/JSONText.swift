@@ -65,7 +65,7 @@ struct JSONText {
     /// Returns the fault at a position where another byte is required: `truncated` at the end, else
     /// `notJSON`.
     @inline(never)
-    func unexpected(_ position: Int, _ field: Field) -> Fault {
+    func unexpectedByte(_ position: Int, _ field: Field) -> Fault {
         Fault(position < count ? .notJSON : .truncated, field, at: position)
     }
 

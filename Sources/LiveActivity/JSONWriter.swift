@@ -110,8 +110,8 @@ public struct JSONWriter: ~Copyable {
     mutating func stringContent(_ text: UnsafeRawBufferPointer) {
         // The longest escape of a byte has six bytes.
         reserve(6 * text.count)
-        let run = putPlainRun(text, from: 0)
-        if run < text.count { putEscaped(text, from: run) }
+        let plainEnd = putPlainRun(text, from: 0)
+        if plainEnd < text.count { putEscaped(text, from: plainEnd) }
     }
 
     /// Writes the rest of a string, from the first byte that must be escaped. Adds no quotes.
@@ -157,9 +157,9 @@ public struct JSONWriter: ~Copyable {
             (base + count).storeBytes(of: word, as: UInt64.self)
             let marks = nonPlainMarks(UInt64(littleEndian: word))
             if marks != 0 {
-                let plain = marks.trailingZeroBitCount &>> 3
-                count &+= plain
-                return position &+ plain
+                let plainCount = marks.trailingZeroBitCount &>> 3
+                count &+= plainCount
+                return position &+ plainCount
             }
             count &+= 8
             position &+= 8
@@ -219,17 +219,17 @@ public struct JSONWriter: ~Copyable {
 
     /// Makes room for more bytes.
     @inline(__always)
-    private mutating func reserve(_ more: Int) {
-        if more > capacity &- count { grow(more) }
+    private mutating func reserve(_ byteCount: Int) {
+        if byteCount > capacity &- count { grow(byteCount) }
     }
 
     @inline(never)
-    private mutating func grow(_ more: Int) {
-        precondition(more <= Self.bytesMax - count, "the text exceeds the writer's limit")
-        capacity = min(max(count + more, 2 * capacity), Self.bytesMax)
-        let larger = UnsafeMutableRawPointer.allocate(byteCount: capacity, alignment: 16)
-        larger.copyMemory(from: base, byteCount: count)
+    private mutating func grow(_ byteCount: Int) {
+        precondition(byteCount <= Self.bytesMax - count, "the text exceeds the writer's limit")
+        capacity = min(max(count + byteCount, 2 * capacity), Self.bytesMax)
+        let newBase = UnsafeMutableRawPointer.allocate(byteCount: capacity, alignment: 16)
+        newBase.copyMemory(from: base, byteCount: count)
         base.deallocate()
-        base = larger
+        base = newBase
     }
 }

@@ -10,14 +10,14 @@ public struct LifetimeIdentifier: Sendable, Equatable {
     public let beganMilliseconds: Int64
     /// In the id of a start: the version of the command whose content state the start shows. Nil in the id of
     /// an end.
-    public let state: Version?
+    public let stateVersion: Version?
 
     private static let prefix: StaticString = "lifetime:"
     private static let numberMax: UInt64 = 999_999_999_999_999
 
-    public init(beganMilliseconds: Int64, state: Version? = nil) {
+    public init(beganMilliseconds: Int64, stateVersion: Version? = nil) {
         self.beganMilliseconds = beganMilliseconds
-        self.state = state
+        self.stateVersion = stateVersion
     }
 
     /// Reads an id; nil if the id does not have this form.
@@ -29,7 +29,7 @@ public struct LifetimeIdentifier: Sendable, Equatable {
         guard let began = Self.number(rest[..<end], max: Self.numberMax) else { return nil }
         beganMilliseconds = Int64(began)
         guard end < rest.endIndex else {
-            state = nil
+            stateVersion = nil
             return
         }
         let version = rest[(end + 1)...]
@@ -37,12 +37,12 @@ public struct LifetimeIdentifier: Sendable, Equatable {
             let timestamp = Self.number(version[..<dot], max: UInt64(Limits.timestampMax)),
             let sequence = Self.number(version[(dot + 1)...], max: .max)
         else { return nil }
-        state = Version(timestamp: Int64(timestamp), sequence: sequence)
+        stateVersion = Version(timestamp: Int64(timestamp), sequence: sequence)
     }
 
     public var text: String {
-        guard let state else { return "\(Self.prefix)\(beganMilliseconds)" }
-        return "\(Self.prefix)\(beganMilliseconds):\(state.timestamp).\(state.sequence)"
+        guard let stateVersion else { return "\(Self.prefix)\(beganMilliseconds)" }
+        return "\(Self.prefix)\(beganMilliseconds):\(stateVersion.timestamp).\(stateVersion.sequence)"
     }
 
     private static func number(_ digits: Slice<UnsafeRawBufferPointer>, max: UInt64) -> UInt64? {

@@ -29,12 +29,12 @@ public enum Limits {
     public static let channelsPerApp = 10_000
     /// The maximum number of unknown keys in Apple's dictionary, and in each object inside it. Causeway
     /// passes unknown keys on to APNs. The limit keeps the search for duplicate keys cheap.
-    public static let passedKeys = 32
+    public static let unknownKeysPerObject = 32
     /// The length of the room into which a key with escapes is decoded, in bytes. The longest known key is
     /// shorter.
     static let knownKeyBytes = 32
     /// The maximum number of audiences that one registration names.
-    public static let audiences = 8
+    public static let audiencesPerRegistration = 8
     /// The range of `aps.timestamp`, UNIX seconds. All its numbers have ten digits, so that a timestamp can
     /// be replaced in place: 2001-09-09 to 2286-11-20. A number with more or fewer digits is refused, because
     /// it probably counts milliseconds, or seconds since 2001.
@@ -44,11 +44,11 @@ public enum Limits {
     /// would make Redis refuse every correct command after it.
     public static let timestampLeadSeconds: Int64 = 300
     /// The maximum number of fields, elements and raw values in all shapes of one app.
-    public static let shapeNodes = 4_096
+    public static let shapeNodesPerApp = 4_096
     /// The maximum number of fields of one object in a shape.
-    public static let shapeFields = 128
+    public static let shapeFieldsPerObject = 128
     /// The maximum nesting of types in a shape.
     public static let shapeDepth = 16
     /// The maximum number of `ActivityAttributes` types of one app. Each version of a type counts as one.
-    public static let shapeTypes = 64
+    public static let shapeTypesPerApp = 64
 }

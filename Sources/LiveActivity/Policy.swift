@@ -49,17 +49,17 @@ public struct Policy: Sendable, Equatable {
             }
         }
 
-        private let spacing: Int32
-        private let throttledSpacingMax: Int32
-        private let throttleRecovery: Int32
+        private let packedSpacingMilliseconds: Int32
+        private let packedThrottledSpacingMaxMilliseconds: Int32
+        private let packedThrottleRecoveryMilliseconds: Int32
         private let packedBudget: PackedBucket
-        private let smallFrequentBudget: PackedBucket
+        private let packedFrequentBudget: PackedBucket
 
-        public var spacingMilliseconds: Int64 { Int64(spacing) }
-        public var throttledSpacingMaxMilliseconds: Int64 { Int64(throttledSpacingMax) }
-        public var throttleRecoveryMilliseconds: Int64 { Int64(throttleRecovery) }
+        public var spacingMilliseconds: Int64 { Int64(packedSpacingMilliseconds) }
+        public var throttledSpacingMaxMilliseconds: Int64 { Int64(packedThrottledSpacingMaxMilliseconds) }
+        public var throttleRecoveryMilliseconds: Int64 { Int64(packedThrottleRecoveryMilliseconds) }
         public var budget: Bucket { packedBudget.bucket }
-        public var frequentBudget: Bucket { smallFrequentBudget.bucket }
+        public var frequentBudget: Bucket { packedFrequentBudget.bucket }
 
         public init(
             spacingMilliseconds: Int64,
@@ -68,11 +68,11 @@ public struct Policy: Sendable, Equatable {
             budget: Bucket,
             frequentBudget: Bucket
         ) {
-            spacing = Int32(clamping: spacingMilliseconds)
-            throttledSpacingMax = Int32(clamping: throttledSpacingMaxMilliseconds)
-            throttleRecovery = Int32(clamping: throttleRecoveryMilliseconds)
+            packedSpacingMilliseconds = Int32(clamping: spacingMilliseconds)
+            packedThrottledSpacingMaxMilliseconds = Int32(clamping: throttledSpacingMaxMilliseconds)
+            packedThrottleRecoveryMilliseconds = Int32(clamping: throttleRecoveryMilliseconds)
             packedBudget = PackedBucket(budget)
-            smallFrequentBudget = PackedBucket(frequentBudget)
+            packedFrequentBudget = PackedBucket(frequentBudget)
         }
     }
 

@@ -4,12 +4,12 @@ extension Registration {
     public static func decode(_ record: UnsafeRawBufferPointer) throws(Fault) -> Registration {
         let text = try JSONText(record)
         let start = try text.recordStart()
-        var members = try JSONMembers(text, at: start, of: .record, unknown: .refused)
+        var members = try JSONMembers(text, at: start, of: .record, unknownKeys: .refused)
         var fields = RegistrationFields()
         while let field = try members.next(in: text, Field.ofRegistration) {
             members.position = try fields.decode(field, text, members.position)
         }
-        try text.recordEnd(members.position)
+        try text.checkRecordEnd(members.position)
         return try fields.registration(start, members)
     }
 }
@@ -18,20 +18,20 @@ extension Registration {
 private struct RegistrationFields {
     var app = TextRange.absent
     var environment = DeviceEnvironment.production
-    var registeredAt: Int64 = -1
+    var registeredAtMilliseconds: Int64 = -1
     var device = TextRange.absent
     var attributesType = TextRange.absent
     var token = TextRange.absent
     var activity = TextRange.absent
     var frequentUpdates = false
     var supportsChannels = false
-    var shows: Version?
+    var shownVersion: Version?
     var audiences = ByteRange.absent
     var audienceCount = 0
 
-    /// The range of `registeredAt`, 2001 to 2286, as for ``Limits/timestampMin`` and ``Limits/timestampMax``.
-    static let millisecondsMin = Limits.timestampMin * 1_000
-    static let millisecondsMax = Limits.timestampMax * 1_000 + 999
+    /// The range of `registeredAtMilliseconds`, 2001 to 2286, as for ``Limits/timestampMin`` and ``Limits/timestampMax``.
+    static let registeredAtMillisecondsMin = Limits.timestampMin * 1_000
+    static let registeredAtMillisecondsMax = Limits.timestampMax * 1_000 + 999
 
     @inline(__always)
     mutating func decode(_ field: Field, _ text: JSONText, _ position: Int) throws(Fault) -> Int {
@@ -49,11 +49,11 @@ private struct RegistrationFields {
         case .registeredAt:
             let (value, next) = try text.integer(
                 position,
-                from: Self.millisecondsMin,
-                to: Self.millisecondsMax,
+                from: Self.registeredAtMillisecondsMin,
+                to: Self.registeredAtMillisecondsMax,
                 field
             )
-            registeredAt = value
+            registeredAtMilliseconds = value
             return next
         case .frequentUpdates:
             let (value, next) = try text.boolean(position, field)
@@ -64,8 +64,8 @@ private struct RegistrationFields {
             supportsChannels = value
             return next
         case .shows:
-            let (value, next) = try Self.shownVersion(text, position)
-            shows = value
+            let (value, next) = try Self.readShownVersion(text, position)
+            shownVersion = value
             return next
         case .audiences:
             return try decodeAudiences(text, position)
@@ -87,26 +87,26 @@ private struct RegistrationFields {
     }
 
     private mutating func decodeAudiences(_ text: JSONText, _ start: Int) throws(Fault) -> Int {
-        let (next, elements) = try text.array(start, .audiences) { place throws(Fault) in
-            try text.name(place, atMost: Limits.identifierBytes, .audiences).next
+        let (next, elementCount) = try text.array(start, .audiences) { position throws(Fault) in
+            try text.name(position, atMost: Limits.identifierBytes, .audiences).next
         }
-        guard elements <= Limits.audiences else {
-            throw Fault(.tooMany, .audiences, at: start, amount: elements)
+        guard elementCount <= Limits.audiencesPerRegistration else {
+            throw Fault(.tooMany, .audiences, at: start, amount: elementCount)
         }
         audiences = ByteRange(from: start, to: next)
-        audienceCount = elements
+        audienceCount = elementCount
         return next
     }
 
     /// Reads a timestamp, or an object with a timestamp and a sequence.
-    private static func shownVersion(_ text: JSONText, _ start: Int) throws(Fault) -> (Version, next: Int) {
+    private static func readShownVersion(_ text: JSONText, _ start: Int) throws(Fault) -> (Version, next: Int) {
         var version = Version(timestamp: 0, sequence: 0)
         guard start < text.count, text.byte(start) == UInt8(ascii: "{") else {
             let (value, next) = try text.integer(start, from: Limits.timestampMin, to: Limits.timestampMax, .shows)
             version.timestamp = value
             return (version, next)
         }
-        var members = try JSONMembers(text, at: start, of: .shows, unknown: .refused)
+        var members = try JSONMembers(text, at: start, of: .shows, unknownKeys: .refused)
         while let field = try members.next(in: text, Field.ofShows) {
             if field == .showsTimestamp {
                 let (value, next) = try text.integer(
@@ -158,7 +158,7 @@ private struct RegistrationFields {
                     activity: activity,
                     token: token,
                     frequentUpdates: frequentUpdates,
-                    shows: shows,
+                    shownVersion: shownVersion,
                     audiences: audiences,
                     audienceCount: audienceCount
                 )
@@ -167,7 +167,7 @@ private struct RegistrationFields {
         return Registration(
             app: app,
             environment: environment,
-            registeredAtMilliseconds: registeredAt,
+            registeredAtMilliseconds: registeredAtMilliseconds,
             kind: kind
         )
     }

@@ -16,7 +16,7 @@ public struct Registration: Sendable, BitwiseCopyable {
         /// Whether the person allows frequent updates, which widens the budget. False if absent.
         public var frequentUpdates: Bool
         /// The version that the app already displays.
-        public var shows: Version?
+        public var shownVersion: Version?
         /// The array of audience ids, including its brackets. Every element is a valid id.
         public var audiences: ByteRange
         public var audienceCount: Int

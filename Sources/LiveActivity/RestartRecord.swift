@@ -10,20 +10,20 @@ public enum RestartRecord {
     /// `sound` is removed, because the user has not asked for the new start.
     /// - Parameters:
     ///   - start: the record of the activity's newest start, and its version.
-    ///   - shown: the record of the newest update that the activity has shown, and its version; nil if there
+    ///   - newestUpdate: the record of the newest update that the activity has shown, and its version; nil if there
     ///     is none. Not used if the start is newer.
     ///   - restartMilliseconds: when the former life ended, UNIX milliseconds. The new start's timestamp and
     ///     id have this time.
     /// - Returns: nil if the start's record is damaged.
     public static func compose(
         start: (version: Version, record: [UInt8]),
-        shown: (version: Version, record: [UInt8])?,
+        newestUpdate: (version: Version, record: [UInt8])?,
         restartMilliseconds: Int64
     ) -> [UInt8]? {
-        guard decoded(start.record)?.event == .start else { return nil }
-        let shown = shown.flatMap { $0.version > start.version ? $0 : nil }
-        let state = shown.flatMap { shown in
-            decoded(shown.record).flatMap { bytes($0.contentState, of: shown.record) }
+        guard decode(start.record)?.event == .start else { return nil }
+        let newestUpdate = newestUpdate.flatMap { $0.version > start.version ? $0 : nil }
+        let state = newestUpdate.flatMap { newestUpdate in
+            decode(newestUpdate.record).flatMap { bytes($0.contentState, of: newestUpdate.record) }
         }
         var record = start.record
         for key in ["id", "sequence", "expiration"] { remove([key], from: .record, of: &record) }
@@ -31,7 +31,7 @@ public enum RestartRecord {
         remove(["alert", "sound"], from: .aps, of: &record)
         let identifier = LifetimeIdentifier(
             beganMilliseconds: restartMilliseconds,
-            state: state == nil ? start.version : shown?.version
+            stateVersion: state == nil ? start.version : newestUpdate?.version
         )
         record.replaceSubrange(1..<1, with: Array(#""id":"\#(identifier.text)","#.utf8))
         replace(\.timestampDigits, of: &record, with: Array("\(restartMilliseconds / 1_000)".utf8))
@@ -42,7 +42,7 @@ public enum RestartRecord {
     private enum Parent { case record, aps }
 
     /// Decodes a record that Causeway wrote; nil if the record is damaged.
-    private static func decoded(_ record: [UInt8]) -> Command? {
+    private static func decode(_ record: [UInt8]) -> Command? {
         record.withUnsafeBytes { try? Command.decodeWrittenByCauseway($0) }
     }
 
@@ -51,16 +51,16 @@ public enum RestartRecord {
     }
 
     private static func replace(_ part: KeyPath<Command, ByteRange>, of record: inout [UInt8], with bytes: [UInt8]) {
-        guard let range = decoded(record)?[keyPath: part], !range.isAbsent else { return }
+        guard let range = decode(record)?[keyPath: part], !range.isAbsent else { return }
         let offset = Int(range.offset)
         record.replaceSubrange(offset..<offset + Int(range.count), with: bytes)
     }
 
-    private static func remove(_ path: [String], from place: Parent, of record: inout [UInt8]) {
-        guard let command = decoded(record) else { return }
-        let start = place == .aps ? Int(command.aps.offset) : 0
-        let count = record.withUnsafeMutableBytes { room in
-            JSONMemberRemoval.remove(path.map { Array($0.utf8) }, from: start, in: room)
+    private static func remove(_ path: [String], from parent: Parent, of record: inout [UInt8]) {
+        guard let command = decode(record) else { return }
+        let start = parent == .aps ? Int(command.aps.offset) : 0
+        let count = record.withUnsafeMutableBytes { bytes in
+            JSONMemberRemoval.remove(path.map { Array($0.utf8) }, from: start, in: bytes)
         }
         if let count { record.removeSubrange(count...) }
     }

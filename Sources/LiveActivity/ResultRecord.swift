@@ -15,7 +15,7 @@ public struct ResultRecord {
     public var device: UnsafeRawBufferPointer?
     public var outcome: Outcome
     /// The number of older commands that this command replaced and that get no result of their own.
-    public var superseded: Int = 0
+    public var supersededCount: Int = 0
     /// The HTTP status of APNs' answer; 0 if there was none.
     public var status: UInt16 = 0
     /// APNs' reason, or Causeway's own.
@@ -34,7 +34,7 @@ public struct ResultRecord {
     public var budgetLeft = -1
     /// The names of the fields that were dropped because the body was too large, separated by commas; empty
     /// if there are none.
-    public var dropped = UnsafeRawBufferPointer(start: nil, count: 0)
+    public var droppedFieldNames = UnsafeRawBufferPointer(start: nil, count: 0)
     /// The policy that the command names.
     public var policy: UnsafeRawBufferPointer?
     /// The number of requests that were made to APNs.
@@ -80,7 +80,7 @@ public struct ResultRecord {
         writer.member("device", device)
         writer.key("outcome")
         writer.string(outcome.name)
-        if superseded > 0 { writer.member("superseded", Int64(superseded)) }
+        if supersededCount > 0 { writer.member("superseded", Int64(supersededCount)) }
         if status != 0 { writer.member("status", Int64(status)) }
         writer.member("reason", reason)
         if isOfLifetime {
@@ -97,7 +97,7 @@ public struct ResultRecord {
             writer.boolean(true)
         }
         if budgetLeft >= 0 { writer.member("budgetLeft", Int64(budgetLeft)) }
-        writer.dropped(dropped)
+        writer.droppedFields(droppedFieldNames)
         writer.member("policy", policy)
         writer.member("attempts", Int64(attempts))
         if timestamp >= 0 { writer.member("timestamp", timestamp) }
@@ -164,14 +164,14 @@ extension JSONWriter {
     /// Writes a UUID in its canonical form: lower case, 8-4-4-4-12 (RFC 9562 §4).
     mutating func uuid(_ high: UInt64, _ low: UInt64) {
         var text = InlineArray<36, UInt8>(repeating: UInt8(ascii: "-"))
-        var place = 0
+        var textIndex = 0
         for index in 0..<32 {
-            if index == 8 || index == 12 || index == 16 || index == 20 { place &+= 1 }
+            if index == 8 || index == 12 || index == 16 || index == 20 { textIndex &+= 1 }
             let half = index < 16 ? high : low
-            text[place] = Hexadecimal.digit(
+            text[textIndex] = Hexadecimal.digit(
                 UInt8(truncatingIfNeeded: half &>> (60 &- 4 &* UInt64(index & 15)) & 0xF)
             )
-            place &+= 1
+            textIndex &+= 1
         }
         quote()
         text.span.withUnsafeBytes { raw($0) }

@@ -9,7 +9,7 @@ struct UnescapedBytes: Sequence, IteratorProtocol {
     private let source: UnsafeRawBufferPointer
     private var position = 0
     /// The UTF-8 bytes of an escape that were not returned yet. The next byte is the lowest one.
-    private var pending: UInt32 = 0
+    private var pendingBytes: UInt32 = 0
     private var pendingCount = 0
 
     init(_ source: UnsafeRawBufferPointer) {
@@ -18,8 +18,8 @@ struct UnescapedBytes: Sequence, IteratorProtocol {
 
     mutating func next() -> UInt8? {
         if pendingCount > 0 {
-            let byte = UInt8(truncatingIfNeeded: pending)
-            pending &>>= 8
+            let byte = UInt8(truncatingIfNeeded: pendingBytes)
+            pendingBytes &>>= 8
             pendingCount &-= 1
             return byte
         }
@@ -37,44 +37,47 @@ struct UnescapedBytes: Sequence, IteratorProtocol {
         case UInt8(ascii: "n"): return 0x0A
         case UInt8(ascii: "r"): return 0x0D
         case UInt8(ascii: "t"): return 0x09
-        case UInt8(ascii: "u"): return character()
+        case UInt8(ascii: "u"): return readCharacter()
         case let plain: return plain
         }
     }
 
     /// Reads one `\u` escape, or two for a surrogate pair. Returns the first UTF-8 byte of the character and
     /// keeps the others.
-    private mutating func character() -> UInt8? {
-        guard let unit = codeUnit() else { return nil }
+    private mutating func readCharacter() -> UInt8? {
+        guard let unit = readCodeUnit() else { return nil }
         var scalar = unit
         if unit & 0xFC00 == 0xD800 {
             position &+= 2
-            guard let low = codeUnit() else { return nil }
+            guard let low = readCodeUnit() else { return nil }
             scalar = 0x10000 &+ (unit & 0x3FF) &<< 10 &+ (low & 0x3FF)
         }
         switch scalar {
         case 0..<0x80:
             return UInt8(truncatingIfNeeded: scalar)
         case 0x80..<0x800:
-            keep(tail(scalar, 0), count: 1)
+            keep(continuationByte(scalar, 0), count: 1)
             return UInt8(truncatingIfNeeded: 0xC0 | scalar &>> 6)
         case 0x800..<0x10000:
-            keep(tail(scalar, 6) | tail(scalar, 0) &<< 8, count: 2)
+            keep(continuationByte(scalar, 6) | continuationByte(scalar, 0) &<< 8, count: 2)
             return UInt8(truncatingIfNeeded: 0xE0 | scalar &>> 12)
         default:
-            keep(tail(scalar, 12) | tail(scalar, 6) &<< 8 | tail(scalar, 0) &<< 16, count: 3)
+            keep(
+                continuationByte(scalar, 12) | continuationByte(scalar, 6) &<< 8 | continuationByte(scalar, 0) &<< 16,
+                count: 3
+            )
             return UInt8(truncatingIfNeeded: 0xF0 | scalar &>> 18)
         }
     }
 
-    private func tail(_ scalar: UInt32, _ shift: UInt32) -> UInt32 { 0x80 | scalar &>> shift & 0x3F }
+    private func continuationByte(_ scalar: UInt32, _ shift: UInt32) -> UInt32 { 0x80 | scalar &>> shift & 0x3F }
 
     private mutating func keep(_ bytes: UInt32, count: Int) {
-        pending = bytes
+        pendingBytes = bytes
         pendingCount = count
     }
 
-    private mutating func codeUnit() -> UInt32? {
+    private mutating func readCodeUnit() -> UInt32? {
         guard position &+ 4 <= source.count else { return nil }
         var unit: UInt32 = 0
         for _ in 0..<4 {
@@ -118,11 +121,11 @@ func equals(_ bytes: UnsafeRawBufferPointer, _ word: StaticString) -> Bool {
 
 /// Whether two JSON strings represent the same characters, whichever characters are escaped.
 func areEqualUnescaped(_ left: UnsafeRawBufferPointer, _ right: UnsafeRawBufferPointer) -> Bool {
-    var first = UnescapedBytes(left)
-    var second = UnescapedBytes(right)
+    var leftBytes = UnescapedBytes(left)
+    var rightBytes = UnescapedBytes(right)
     while true {
-        let byte = first.next()
-        guard byte == second.next() else { return false }
+        let byte = leftBytes.next()
+        guard byte == rightBytes.next() else { return false }
         if byte == nil { return true }
     }
 }

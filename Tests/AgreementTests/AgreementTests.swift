@@ -200,7 +200,7 @@ struct AgreementTests {
             guard let fault = fault(Array(rewritten), kind), !refusedFields.isEmpty else { return }
             #expect(
                 names(fault, in: refusedFields),
-                "\(rewrittenText): the kit names \(refusedFields), the worker \(fault.field.field.path)"
+                "\(rewrittenText): the kit names \(refusedFields), the worker \(fault.path.field.path)"
             )
         } catch {
             Issue.record("the kit does not check \(string(text)): \(error)")
@@ -212,7 +212,7 @@ struct AgreementTests {
     private func names(_ fault: Fault, in refusedFields: [String]) -> Bool {
         switch fault.code {
         case .notAllowed, .missingField, .unknownKey: true
-        default: refusedFields.contains { $0.hasPrefix(fault.field.field.path.description) }
+        default: refusedFields.contains { $0.hasPrefix(fault.path.field.path.description) }
         }
     }
 

@@ -64,11 +64,11 @@ struct WorkerWriter {
         (result.command, result.app, result.activity) = (randomTextOrNil(), randomTextOrNil(), randomTextOrNil())
         (result.audience, result.device, result.reason) = (randomTextOrNil(), randomTextOrNil(), randomTextOrNil())
         if randomBool() { result.channel = (randomText(), randomCase(DeviceEnvironment.self)) }
-        (result.superseded, result.status) = (randomNumber(0...2), randomBool() ? UInt16(randomNumber(100...599)) : 0)
+        (result.supersededCount, result.status) = (randomNumber(0...2), randomBool() ? UInt16(randomNumber(100...599)) : 0)
         (result.isOfLifetime, result.isDemoted) = (randomBool(), randomBool())
         if randomBool() { result.apnsIdentifier = (randomness.next(), randomness.next()) }
         (result.priority, result.budgetLeft) = ([0, 5, 10][randomNumber(0...2)], randomNumber(-1...3))
-        if randomBool() { result.dropped = randomBytes(droppedFields) }
+        if randomBool() { result.droppedFieldNames = randomBytes(droppedFields) }
         if randomBool() { result.policy = randomBytes(policies) }
         (result.attempts, result.timestamp) = (randomNumber(0...3), randomBool() ? 1_790_000_000 : -1)
         (result.recordMilliseconds, result.receivedMilliseconds) = (randomMilliseconds(), randomMilliseconds())
@@ -119,7 +119,7 @@ struct WorkerWriter {
         result.broadcasts = counts()
         if randomBool() { result.channelAbsence = randomCase(ChannelAbsence.self) }
         (result.isSuperseded, result.isDemoted, result.isAlertExpired) = (randomBool(), randomBool(), randomBool())
-        if randomBool() { result.dropped = randomBytes(droppedFields) }
+        if randomBool() { result.droppedFieldNames = randomBytes(droppedFields) }
         (result.recordMilliseconds, result.admittedMilliseconds) = (randomMilliseconds(), randomMilliseconds())
         return jsonBytes { result.write(to: &$0) }
     }
@@ -140,7 +140,7 @@ struct WorkerWriter {
         )
         result.status = randomBool() ? UInt16(randomNumber(100...599)) : 0
         if randomBool() { result.advice = "create one" }
-        if randomBool() { result.dropped = randomBytes(droppedFields) }
+        if randomBool() { result.droppedFieldNames = randomBytes(droppedFields) }
         return jsonBytes { result.write(to: &$0) }
     }
 

@@ -78,8 +78,8 @@ enum Worker {
                 var result = ResultRecord(outcome: .accepted, sourceTopic: text, sourcePartition: 3, sourceOffset: 17)
                 (result.command, result.app, result.activity, result.audience) = (text, text, text, text)
                 (result.device, result.reason, result.policy) = (text, text, text)
-                (result.channel, result.dropped) = ((channel, .sandbox), dropped)
-                (result.superseded, result.status, result.priority, result.isDemoted) = (12, 200, 5, true)
+                (result.channel, result.droppedFieldNames) = ((channel, .sandbox), dropped)
+                (result.supersededCount, result.status, result.priority, result.isDemoted) = (12, 200, 5, true)
                 result.isOfLifetime = true
                 (result.budgetLeft, result.attempts, result.timestamp) = (14, 2, 1_790_000_000)
                 result.apnsIdentifier = (0x0123_4567_89AB_CDEF, 0xFEDC_BA98_7654_3210)
@@ -150,7 +150,7 @@ enum Worker {
             )
             (result.broadcasts, result.channelAbsence, result.isDemoted) = (counts, .notInTime, true)
             (result.isAlertExpired, result.recordMilliseconds, result.admittedMilliseconds) = (true, 1, 2)
-            result.dropped = dropped
+            result.droppedFieldNames = dropped
             return written { result.write(to: &$0) }
         }
     }
@@ -166,7 +166,7 @@ enum Worker {
                     reason: reason,
                     times: times
                 )
-                (result.status, result.advice, result.dropped) = (400, "create one", dropped)
+                (result.status, result.advice, result.droppedFieldNames) = (400, "create one", dropped)
                 return written { result.write(to: &$0) }
             }
         }

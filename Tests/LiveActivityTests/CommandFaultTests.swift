@@ -27,7 +27,7 @@ struct FaultCase: CustomTestStringConvertible, Sendable {
             Issue.record("accepted: \(self.record)")
         } catch {
             #expect(error.code == code)
-            #expect(error.field.description(in: record.bytes) == path)
+            #expect(error.path.description(in: record.bytes) == path)
             #expect(error.offset >= 0 && error.offset <= record.bytes.count)
         }
     }
@@ -266,8 +266,8 @@ struct CommandFaultTests {
         func record(_ count: Int) -> RecordText {
             (0..<count).reduce(RecordText.updateAps) { $0.with("k\($1)", "1") }
         }
-        #expect(commandFault(.update.with("aps", record(Limits.passedKeys).text)) == nil)
-        #expect(commandFault(.update.with("aps", record(Limits.passedKeys + 1).text))?.code == .tooMany)
+        #expect(commandFault(.update.with("aps", record(Limits.unknownKeysPerObject).text)) == nil)
+        #expect(commandFault(.update.with("aps", record(Limits.unknownKeysPerObject + 1).text))?.code == .tooMany)
     }
 
     @Test func `Commands are refused for a body over the limit, by one byte`() throws {

@@ -113,7 +113,7 @@ extension Grammar {
         let record = Record(text)
         do throws(Fault) {
             let text = try JSONText(record.bytes)
-            try text.recordEnd(text.skipValue(text.skipWhitespace(0), depth: 0, .record))
+            try text.checkRecordEnd(text.skipValue(text.skipWhitespace(0), depth: 0, .record))
             return nil
         } catch {
             return error

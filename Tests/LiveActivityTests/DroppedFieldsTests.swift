@@ -24,7 +24,7 @@ struct DroppedFieldsTests {
         let trimmed = room.withUnsafeMutableBytes { fields.trim(record.bytes, of: command, into: $0) }
         return (
             String(decoding: room[..<trimmed.byteCount], as: UTF8.self),
-            String(decoding: fields.text(of: trimmed), as: UTF8.self)
+            String(decoding: fields.nameList(of: trimmed), as: UTF8.self)
         )
     }
 

@@ -98,10 +98,10 @@ struct ReferenceTests {
             least.command = texts[0]
             (least.app, least.activity, least.audience, least.device) = (texts[1], texts[2], texts[2], texts[2])
             least.channel = (texts[3]!, .sandbox)
-            (least.superseded, least.status, least.reason) = (1, 410, texts[5])
+            (least.supersededCount, least.status, least.reason) = (1, 410, texts[5])
             least.isOfLifetime = true
             (least.apnsIdentifier, least.priority, least.isDemoted, least.budgetLeft) = ((1, 2), 5, true, 0)
-            least.dropped = texts[5]!
+            least.droppedFieldNames = texts[5]!
             (least.policy, least.attempts, least.timestamp) = (texts[5], 2, 1_790_000_000)
             (least.recordMilliseconds, least.receivedMilliseconds, least.admittedMilliseconds) = (1, 2, 3)
             (least.sentMilliseconds, least.answeredMilliseconds) = (4, 5)
@@ -159,7 +159,7 @@ struct ReferenceTests {
             let least = try written { result.write(to: &$0) }
             (result.members, result.broadcasts, result.times) = (Self.everyCount, Self.everyCount, Self.everyTime)
             (result.channelAbsence, result.isDemoted, result.isAlertExpired) = (.refused, true, true)
-            (result.recordMilliseconds, result.admittedMilliseconds, result.dropped) = (1, 2, dropped.bytes)
+            (result.recordMilliseconds, result.admittedMilliseconds, result.droppedFieldNames) = (1, 2, dropped.bytes)
             try expect(.result, "audienceResult", full: [written { result.write(to: &$0) }], least: least)
         }
     }
@@ -176,7 +176,7 @@ struct ReferenceTests {
                     reason: texts[0]!,
                     times: isFull ? Self.everyTime : RoundTimes()
                 )
-                if isFull { (result.status, result.advice, result.dropped) = (400, "create one", texts[0]!) }
+                if isFull { (result.status, result.advice, result.droppedFieldNames) = (400, "create one", texts[0]!) }
                 return try written { result.write(to: &$0) }
             }
         }

@@ -17,7 +17,7 @@ struct RegistrationTests {
         #expect(record.string(activity.activity) == "m1:7f")
         #expect(record.string(activity.token) == RecordText.token)
         #expect(activity.frequentUpdates)
-        #expect(activity.shows == Version(timestamp: 1_790_000_000, sequence: 7))
+        #expect(activity.shownVersion == Version(timestamp: 1_790_000_000, sequence: 7))
         #expect(record.string(activity.audiences) == #"["m1","world-cup"]"#)
         #expect(activity.audienceCount == 2)
     }
@@ -97,7 +97,7 @@ struct RegistrationTests {
             return
         }
         #expect(activity.frequentUpdates == frequent)
-        #expect(activity.shows == shows)
+        #expect(activity.shownVersion == shows)
         #expect(activity.audienceCount == audiences)
     }
 

@@ -17,10 +17,10 @@ import Testing
             + #""aps":{"timestamp":\#(1_790_000_000 + second),"event":"update","content-state":\#(state),"alert":{"title":"t","body":"b"}}}"#
     }
 
-    private func compose(_ start: String, _ shown: String?, shownSecond: Int64 = 7) -> String? {
+    private func compose(_ start: String, _ newestUpdate: String?, newestUpdateSecond: Int64 = 7) -> String? {
         RestartRecord.compose(
             start: (Self.version(0, sequence: 4), Array(start.utf8)),
-            shown: shown.map { (Self.version(shownSecond), Array($0.utf8)) },
+            newestUpdate: newestUpdate.map { (Self.version(newestUpdateSecond), Array($0.utf8)) },
             restartMilliseconds: Self.restart
         )
         .map { String(decoding: $0, as: UTF8.self) }
@@ -45,7 +45,7 @@ import Testing
     /// with the state shows whether the state is newer than the start.
     @Test func `The version under which a state is kept says whether it is newer than the start`() {
         let update = Self.update(7, #"{"n":7}"#)
-        #expect(compose(Self.start, update, shownSecond: -1) == expected(#"{"n":0}"#, of: "1790000000.4"))
+        #expect(compose(Self.start, update, newestUpdateSecond: -1) == expected(#"{"n":0}"#, of: "1790000000.4"))
     }
 
     /// The worker that reads the restart then drops fields by its policy, or reports that the body is too
@@ -59,8 +59,8 @@ import Testing
         for start in ["", "{}", "x", Self.update(1, "{}"), String(Self.start.dropLast(3))] {
             #expect(compose(start, nil) == nil, "\(start)")
         }
-        for shown in ["", "{}", String(Self.update(7, #"{"n":7}"#).dropLast())] {
-            #expect(compose(Self.start, shown) == expected(#"{"n":0}"#, of: "1790000000.4"), "\(shown)")
+        for newestUpdate in ["", "{}", String(Self.update(7, #"{"n":7}"#).dropLast())] {
+            #expect(compose(Self.start, newestUpdate) == expected(#"{"n":0}"#, of: "1790000000.4"), "\(newestUpdate)")
         }
     }
 }

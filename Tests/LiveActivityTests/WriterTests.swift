@@ -145,14 +145,14 @@ struct WrittenRecordTests {
             result.app = texts[1]
             result.activity = texts[2]
             result.reason = texts[3]
-            result.superseded = 12
+            result.supersededCount = 12
             result.status = 410
             result.apnsIdentifier = (0x0123_4567_89AB_CDEF, 0xFEDC_BA98_7654_3210)
             result.priority = 5
             result.isDemoted = true
             result.isOfLifetime = true
             result.budgetLeft = 0
-            result.dropped = texts[6]!
+            result.droppedFieldNames = texts[6]!
             result.policy = texts[5]
             result.attempts = 2
             result.timestamp = 1_790_000_000

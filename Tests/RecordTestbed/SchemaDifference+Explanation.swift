@@ -11,15 +11,15 @@ extension SchemaDifference {
         if Deviation.isIntegerInOtherForm(text, fault) { return .integerForms }
         // If a key is repeated, the decoder refuses the record or reads the first value. Foundation keeps one
         // of the values, and this one may be valid.
-        if fault.code == .duplicateKey || isRepeated(fault.field.field, text) { return .duplicateKeys }
+        if fault.code == .duplicateKey || isRepeated(fault.path.field, text) { return .duplicateKeys }
         switch fault.code {
         case .tooLong where hasLongCharacters(text): return .bytes
         case .tooLong where fault.amount > Limits.stringBytes: return .size
         case .tooDeep, .bodyTooLarge, .recordTooLarge: return .size
-        case .tooMany where fault.field.field != .audiences: return .size
-        case .invalidHexadecimal where fault.field.field == .token && text.contains(UInt8(ascii: "\\")): return .escapes
-        case .invalidCharacter where fault.field.field == .policy && text.contains(UInt8(ascii: "\\")): return .escapes
-        case .tooLong where fault.field.field == .policy && text.contains(UInt8(ascii: "\\")): return .escapes
+        case .tooMany where fault.path.field != .audiences: return .size
+        case .invalidHexadecimal where fault.path.field == .token && text.contains(UInt8(ascii: "\\")): return .escapes
+        case .invalidCharacter where fault.path.field == .policy && text.contains(UInt8(ascii: "\\")): return .escapes
+        case .tooLong where fault.path.field == .policy && text.contains(UInt8(ascii: "\\")): return .escapes
         default: return nil
         }
     }

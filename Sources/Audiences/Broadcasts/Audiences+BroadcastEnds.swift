@@ -212,7 +212,7 @@ extension Audiences {
             )
             result.status = slot.status
             if slot.outcome == .failed { result.advice = slot.advice }
-            result.dropped = slot.record.droppedFields.bytes
+            result.droppedFieldNames = slot.record.droppedFields.bytes
             result.write(to: &writer)
         }
     }

@@ -177,7 +177,7 @@ extension Audiences {
             .map { CommandRecord(app: app, channel: audience.identifier.bytes, environment: $0, aps: aps) }
             ?? CommandRecord(app: app, audience: audience.identifier.bytes, aps: aps)
         if slot.event == .start { record.activity = slot.activityTemplate.bytes }
-        record.payloadMembers = slot.layout.members.bytes(in: slot.body.bytes)
+        record.payloadMembers = slot.layout.payloadMembers.bytes(in: slot.body.bytes)
         if slot.identifier.count <= Limits.commandIdentifierBytes { record.identifier = slot.identifier.bytes }
         record.sequence = slot.version.sequence
         record.priority = slot.priority

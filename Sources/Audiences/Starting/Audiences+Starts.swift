@@ -93,7 +93,7 @@ extension Audiences {
                 aps: slot.record.layout.aps.bytes(in: slot.record.body.bytes)
             )
             command.device = device
-            command.payloadMembers = slot.record.layout.members.bytes(in: slot.record.body.bytes)
+            command.payloadMembers = slot.record.layout.payloadMembers.bytes(in: slot.record.body.bytes)
             if !slot.record.identifier.isNone { command.identifier = slot.record.identifier.bytes }
             command.sequence = slot.record.version.sequence
             command.priority = slot.priority

@@ -126,7 +126,7 @@ extension Audiences {
             result.isSuperseded = isSuperseded
             result.isDemoted = record.instruction.grant.isDemoted
             result.isAlertExpired = record.instruction.isAlertExpired
-            result.dropped = record.droppedFields.bytes
+            result.droppedFieldNames = record.droppedFields.bytes
             result.recordMilliseconds = record.instruction.recordMilliseconds
             result.admittedMilliseconds = record.instruction.admittedMilliseconds
             result.write(to: &writer)

@@ -58,7 +58,7 @@ enum FanoutHeaders {
     /// malformed.
     static func droppedFields(of message: borrowing Message) -> UnsafeRawBufferPointer {
         let nothing = UnsafeRawBufferPointer(start: nil, count: 0)
-        guard let names = message.headers?.lastValue(named: "dropped"), DroppedFields.isText(names) else {
+        guard let names = message.headers?.lastValue(named: "dropped"), DroppedFields.isNameList(names) else {
             return nothing
         }
         return names

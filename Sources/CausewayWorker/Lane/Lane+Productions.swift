@@ -70,10 +70,10 @@ extension Lane {
                 result.priority = view.priority
             }
             result.isOfLifetime = view.isOfLifetime
-            result.superseded = view.superseded
+            result.supersededCount = view.superseded
             result.isDemoted = view.isDemoted
             result.budgetLeft = view.budgetLeft
-            result.dropped = view.droppedFields
+            result.droppedFieldNames = view.droppedFields
             result.policy = view.policyName.isEmpty ? nil : view.policyName
             result.attempts = Int(view.attempts)
             result.recordMilliseconds = view.recordMilliseconds

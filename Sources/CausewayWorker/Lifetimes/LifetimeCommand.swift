@@ -44,7 +44,7 @@ struct LifetimeCommand: Equatable {
         guard let start = LifetimeKey.keptCommand(keptStart),
             let restart = RestartRecord.compose(
                 start: start,
-                shown: keptCommands.shown.flatMap(LifetimeKey.keptCommand),
+                newestUpdate: keptCommands.shown.flatMap(LifetimeKey.keptCommand),
                 restartMilliseconds: beganMilliseconds
             )
         else { throw .damagedStart }

@@ -76,7 +76,7 @@ public struct RecordView {
     /// Apple's dictionary as received, except for its timestamp and a carried alert.
     public var aps: UnsafeRawBufferPointer { slot.layout.aps.bytes(in: body) }
     /// The JSON fields beside `aps`, without braces; empty if there are none.
-    public var payloadMembers: UnsafeRawBufferPointer { slot.layout.members.bytes(in: body) }
+    public var payloadMembers: UnsafeRawBufferPointer { slot.layout.payloadMembers.bytes(in: body) }
 
     /// Makes a record of the command. Redis stores this record if the command has no token. The fan-out
     /// records of a command to an audience contain it.

@@ -156,7 +156,7 @@ extension Delivery {
             // If the timetable keeps a newer state than this one, Redis refuses the start, and the keeper
             // makes another. A start whose push was attempted names no state, so that Redis does not refuse
             // it: the attempt may have begun an activity, and another start could begin a second one.
-            state: slot.pointee.attempts == 0 ? identifier?.state : nil,
+            state: slot.pointee.attempts == 0 ? identifier?.stateVersion : nil,
             leaseMilliseconds: lease
         )
     }

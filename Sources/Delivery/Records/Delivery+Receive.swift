@@ -295,7 +295,7 @@ extension Delivery {
             )
             records.setToken(of: index, registering: activity.token, from: value)
             slot.pointee.frequentUpdates = activity.frequentUpdates
-            slot.pointee.shownVersion = activity.shows
+            slot.pointee.shownVersion = activity.shownVersion
         case .pushToStart(let start):
             let texts =
                 Int(start.device.range.count) + Int(start.attributesType.range.count)

@@ -26,7 +26,7 @@ extension Delivery {
         withUnsafeTemporaryAllocation(byteCount: value.count, alignment: 1) { room in
             let trimmed = fields.trim(value, of: command, into: room)
             let rest = UnsafeRawBufferPointer(rebasing: room[..<trimmed.byteCount])
-            let names = fields.text(of: trimmed)
+            let names = fields.nameList(of: trimmed)
             do throws(Fault) {
                 let smaller = try Command.decode(rest)
                 countTrimmedBody(of: index)

@@ -177,7 +177,7 @@ struct Records: ~Copyable {
     ) {
         let last = lastBody
         if last.dictionaryNumber == dictionaryNumber,
-            isEqual(last.layout.members.bytes(in: last.body.bytes), command.payloadMembers.bytes(in: value))
+            isEqual(last.layout.payloadMembers.bytes(in: last.body.bytes), command.payloadMembers.bytes(in: value))
         {
             slots[record].layout = last.layout
             slots[record].body = last.body.retained()

@@ -48,8 +48,8 @@ public struct AudienceResultRecord {
     public var isDemoted = false
     /// Whether the members got the state without its alert, because the alert was too old.
     public var isAlertExpired = false
-    /// The names of the dropped fields, as in ``ResultRecord/dropped``.
-    public var dropped = UnsafeRawBufferPointer(start: nil, count: 0)
+    /// The names of the dropped fields, as in ``ResultRecord/droppedFieldNames``.
+    public var droppedFieldNames = UnsafeRawBufferPointer(start: nil, count: 0)
     /// The `aps.timestamp` that was sent, UNIX seconds.
     public var timestamp: Int64
     /// The number of ranges that the members were divided into. Each has a result of its own.
@@ -93,7 +93,7 @@ public struct AudienceResultRecord {
             writer.key("demoted")
             writer.boolean(true)
         }
-        writer.dropped(dropped)
+        writer.droppedFields(droppedFieldNames)
         writer.member("timestamp", timestamp)
         command.writeEnd(
             times,
@@ -115,8 +115,8 @@ public struct BroadcastResultRecord {
     public var reason: UnsafeRawBufferPointer
     /// What an operator can do about the reason; empty if there is no advice.
     public var advice: StaticString = ""
-    /// The names of the dropped fields, as in ``ResultRecord/dropped``.
-    public var dropped = UnsafeRawBufferPointer(start: nil, count: 0)
+    /// The names of the dropped fields, as in ``ResultRecord/droppedFieldNames``.
+    public var droppedFieldNames = UnsafeRawBufferPointer(start: nil, count: 0)
     public var times: RoundTimes
 
     public init(
@@ -147,7 +147,7 @@ public struct BroadcastResultRecord {
             writer.key("advice")
             writer.string(advice)
         }
-        writer.dropped(dropped)
+        writer.droppedFields(droppedFieldNames)
         command.writeEnd(times, to: &writer)
     }
 }

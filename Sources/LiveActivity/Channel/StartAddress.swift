@@ -45,7 +45,7 @@ public enum StartAddress: Sendable, BitwiseCopyable {
         precondition(target.count >= dictionary.count, "there is no room for the dictionary")
         do throws(Fault) {
             let text = try JSONText(dictionary)
-            var members = try JSONMembers(text, at: 0, of: .aps, unknown: .passedOn)
+            var members = try JSONMembers(text, at: 0, of: .aps, unknownKeys: .passedOn)
             var count = 0
             while let field = try members.next(in: text, Field.ofAps) {
                 guard field != .inputPushChannel else { return nil }

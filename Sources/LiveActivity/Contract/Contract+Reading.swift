@@ -98,8 +98,8 @@ private struct ShapesParser {
     }
 
     private mutating func readType(_ position: Int, path: String) throws(ShapesFault) {
-        guard contract.types.count < Limits.shapeTypes else {
-            throw ShapesFault(path: path, reason: "more than \(Limits.shapeTypes) types")
+        guard contract.types.count < Limits.shapeTypesPerApp else {
+            throw ShapesFault(path: path, reason: "more than \(Limits.shapeTypesPerApp) types")
         }
         var values: [String: Int] = [:]
         for member in try members(of: position, path: path) {
@@ -133,8 +133,8 @@ private struct ShapesParser {
     // MARK: - Shapes
 
     private mutating func addNodes(_ count: Int, path: String) throws(ShapesFault) -> Int {
-        guard contract.nodes.count + count <= Limits.shapeNodes else {
-            throw ShapesFault(path: path, reason: "more than \(Limits.shapeNodes) fields in all")
+        guard contract.nodes.count + count <= Limits.shapeNodesPerApp else {
+            throw ShapesFault(path: path, reason: "more than \(Limits.shapeNodesPerApp) fields in all")
         }
         let first = contract.nodes.count
         contract.nodes.append(contentsOf: repeatElement(ShapeNode(), count: count))
@@ -160,8 +160,8 @@ private struct ShapesParser {
         depth: Int
     ) throws(ShapesFault) {
         let fields = try members(of: position, path: path)
-        guard fields.count <= Limits.shapeFields else {
-            throw ShapesFault(path: path, reason: "\(fields.count) fields, \(Limits.shapeFields) are allowed")
+        guard fields.count <= Limits.shapeFieldsPerObject else {
+            throw ShapesFault(path: path, reason: "\(fields.count) fields, \(Limits.shapeFieldsPerObject) are allowed")
         }
         let first = try addNodes(fields.count, path: path)
         contract.nodes[node].kind = .object
@@ -219,8 +219,8 @@ private struct ShapesParser {
 
     private mutating func setCases(_ node: Int, _ position: Int, path: String) throws(ShapesFault) {
         let elements = try elements(of: position, path: path)
-        guard let first = elements.first, contract.cases.count + elements.count <= Limits.shapeNodes else {
-            throw ShapesFault(path: path, reason: "an enum has 1 to \(Limits.shapeNodes) raw values")
+        guard let first = elements.first, contract.cases.count + elements.count <= Limits.shapeNodesPerApp else {
+            throw ShapesFault(path: path, reason: "an enum has 1 to \(Limits.shapeNodesPerApp) raw values")
         }
         let isText = text.peek(first) == UInt8(ascii: "\"")
         contract.nodes[node].kind = isText ? .textCases : .numberCases

@@ -22,7 +22,7 @@ package struct FaultReference: Sendable {
             case .tooDeep: "Objects and arrays are nested more than \(Limits.nestingDepth) deep."
             case .tooLong: "A name or a string has too many bytes. A character that is not ASCII has two to four."
             case .tooMany:
-                "More than \(Limits.audiences) audiences, or more than \(Limits.passedKeys) unknown keys in one of Apple's dictionaries."
+                "More than \(Limits.audiencesPerRegistration) audiences, or more than \(Limits.unknownKeysPerObject) unknown keys in one of Apple's dictionaries."
             case .unknownKey:
                 "The record has a key that is not in the tables above. Often a key of `payload` or of `aps`."
             case .duplicateKey: "A key occurs twice in one object."

@@ -23,7 +23,7 @@ package enum SchemaDifference: CaseIterable, Sendable {
         case .size:
             """
             A record has at most 65,536 bytes, a string \(Limits.stringBytes), a body 4,096 or 5,120. Objects and arrays are nested \
-            \(Limits.nestingDepth) deep at most. `aps`, `alert` and a localized text pass on at most \(Limits.passedKeys) unknown keys each.
+            \(Limits.nestingDepth) deep at most. `aps`, `alert` and a localized text pass on at most \(Limits.unknownKeysPerObject) unknown keys each.
             """
         case .clock:
             "`aps.timestamp` must not be more than \(Limits.timestampLeadSeconds) s ahead of the worker's clock."

@@ -113,7 +113,7 @@ struct RecordCheck {
         let trimming = fields.trim(bytes, of: command, into: buffer)
         let trimmedRecord = UnsafeRawBufferPointer(rebasing: buffer[..<trimming.byteCount])
         let smallerCommand = try Command.decode(trimmedRecord)
-        let droppedNames = String(decoding: fields.text(of: trimming), as: UTF8.self).split(separator: ",")
+        let droppedNames = String(decoding: fields.nameList(of: trimming), as: UTF8.self).split(separator: ",")
         // A dropped field may come before the mismatch and shift its line, so report the line of the state.
         let message = mismatch(of: smallerCommand, in: trimmedRecord)?.message
         return TrimmedCommand(

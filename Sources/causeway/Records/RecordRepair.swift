@@ -24,7 +24,7 @@ struct RecordRepair {
     ///
     /// - Returns: false if the fault cannot be repaired, for example because the record is not JSON.
     mutating func repair(_ fault: Fault) -> Bool {
-        let field = fault.field.field
+        let field = fault.path.field
         let faultPosition = (fault.code, field, fault.offset)
         if let lastFault, lastFault == faultPosition { return false }
         lastFault = faultPosition
@@ -58,7 +58,7 @@ struct RecordRepair {
         case .missingField, .notAllowed: break
         default: return false
         }
-        let field = fault.field.field
+        let field = fault.path.field
         guard field != .event else { return false }
         return [.device, .activity, .environment].contains(field) || field.path.description.hasPrefix("aps.")
     }

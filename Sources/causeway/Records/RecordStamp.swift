@@ -39,7 +39,7 @@ struct RecordStamp {
         switch decode(record) {
         case .success(let command): return (record, command)
         case .failure(let fault):
-            guard fault.code == .missingField, fault.field.field == .timestamp else { return nil }
+            guard fault.code == .missingField, fault.path.field == .timestamp else { return nil }
             // Insert the timestamp behind the opening brace of `aps`, which is the fault's offset. A comma
             // may follow the timestamp, because the object has at least an event.
             var withTimestampField = record

@@ -84,7 +84,8 @@ struct RebuiltState {
                                 activity: activity,
                                 aps: layout.aps.bytes(in: body)
                             )
-                            heldCommand.payloadMembers = layout.members.isAbsent ? nil : layout.members.bytes(in: body)
+                            heldCommand.payloadMembers =
+                                layout.payloadMembers.isAbsent ? nil : layout.payloadMembers.bytes(in: body)
                             heldCommand.identifier = identifier
                             heldCommand.policy = policy
                             heldCommand.sequence = command.version.sequence

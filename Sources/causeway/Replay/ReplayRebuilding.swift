@@ -116,7 +116,7 @@ struct ReplayRebuilding {
                 .register(
                     token(activity.token),
                     frequentUpdates: activity.frequentUpdates,
-                    shows: activity.shows,
+                    shows: activity.shownVersion,
                     source: .readAgain,
                     audiences: digests(of: activity.audiences, count: activity.audienceCount)
                 )
