@@ -64,10 +64,10 @@ enum ConfigurationConsistency {
         }
 
         let policies = configuration.policies.map(\.name)
-        var bundles: [String: String] = [:]
+        var appsByBundleId: [String: String] = [:]
         for app in configuration.apps {
             let section = "apps.\(app.name)"
-            if let other = bundles.updateValue(app.name, forKey: app.bundleId) {
+            if let other = appsByBundleId.updateValue(app.name, forKey: app.bundleId) {
                 add("\(section).bundleId", "is the bundle id of \(other) already")
             }
             if (app.sandboxKeyId == nil) != (app.sandboxKeyFile == nil) {
@@ -76,14 +76,22 @@ enum ConfigurationConsistency {
                     "sandboxKeyId and sandboxKeyFile belong together"
                 )
             }
-            let missing = app.channels.environments.filter { !app.environments.contains($0) }
-            if !missing.isEmpty, !app.channels.audiences.isEmpty || place("\(section).channels.environments") != nil {
+            let missingEnvironments = app.channels.environments.filter { !app.environments.contains($0) }
+            if !missingEnvironments.isEmpty,
+                !app.channels.audiences.isEmpty || place("\(section).channels.environments") != nil
+            {
                 let key = "\(section).channels.environments"
-                add(key, "\(missing.map { "\($0.name)" }.joined(separator: ", ")) is not one of the app's environments")
+                add(
+                    key,
+                    "\(missingEnvironments.map { "\($0.name)" }.joined(separator: ", ")) is not one of the app's environments"
+                )
             }
             if !policies.contains(app.policy) {
-                let near = Spelling.nearest(to: app.policy, among: policies)
-                add("\(section).policy", "\(app.policy) is not a policy" + (near.map { "; did you mean \($0)?" } ?? ""))
+                let suggestion = Spelling.nearest(to: app.policy, among: policies)
+                add(
+                    "\(section).policy",
+                    "\(app.policy) is not a policy" + (suggestion.map { "; did you mean \($0)?" } ?? "")
+                )
             }
         }
         return faults
@@ -122,7 +130,7 @@ enum ConfigurationConsistency {
     ) -> [PlacedFault] {
         var faults: [PlacedFault] = []
         /// Reports a fault if the value of `key` is above that of `limitKey`.
-        func compare(_ key: String, _ value: Int64, _ limitKey: String, _ limit: Int64) {
+        func checkLimit(_ key: String, _ value: Int64, _ limitKey: String, _ limit: Int64) {
             guard value > limit else { return }
             let section = "policies.\(policy.name)"
             let (name, message) =
@@ -134,14 +142,14 @@ enum ConfigurationConsistency {
             )
         }
         for (name, bucket) in [("budget", policy.budget), ("frequentBudget", policy.frequentBudget)] {
-            compare(
+            checkLimit(
                 "\(name).reservedForAlerts",
                 Int64(bucket.reservedForAlerts),
                 "\(name).pushes",
                 Int64(bucket.pushes)
             )
         }
-        compare(
+        checkLimit(
             "spacingMilliseconds",
             policy.spacingMilliseconds,
             "throttledSpacingMaxMilliseconds",

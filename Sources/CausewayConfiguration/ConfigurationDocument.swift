@@ -15,9 +15,9 @@ struct ConfigurationDocument {
     /// `kafka.consumer.fetch.min.bytes`.
     private(set) var places: [String: ConfigurationPlace] = [:]
     /// The names in each named section (`apps`, `policies`), and where each name is in the file.
-    private(set) var members: [NamedSection: [String: ConfigurationPlace]] = [:]
+    private(set) var memberPlaces: [NamedSection: [String: ConfigurationPlace]] = [:]
     /// The names of the librdkafka properties in each section of properties.
-    private(set) var properties: [String: [String]] = [:]
+    private(set) var propertyNames: [String: [String]] = [:]
     private(set) var faults: [PlacedFault] = []
     /// The values. Nil if the document is empty, or is not a map of keys; then `faults` says so.
     private(set) var snapshot: YAMLSnapshot?
@@ -44,7 +44,7 @@ struct ConfigurationDocument {
         guard Self.remainingBudget(root, budget: Self.nodesMax, depth: 0) != nil else {
             return add(.whole, "", "has more than \(Self.nodesMax) values, lists of lists, or keys that are not texts")
         }
-        walk(mapping, section: "", pattern: "")
+        checkSection(mapping, section: "", pattern: "")
         snapshot = try YAMLSnapshot(
             data: Array(text.utf8).span.bytes,
             providerName: "file",
@@ -65,10 +65,10 @@ struct ConfigurationDocument {
             return budget >= 0 && sequence.allSatisfy { $0.scalar != nil } ? budget : nil
         case .mapping(let mapping):
             for (key, value) in mapping {
-                guard key.scalar != nil, let rest = remainingBudget(value, budget: budget, depth: depth + 1) else {
+                guard key.scalar != nil, let remainder = remainingBudget(value, budget: budget, depth: depth + 1) else {
                     return nil
                 }
-                budget = rest
+                budget = remainder
             }
             return budget
         case .alias:
@@ -104,7 +104,7 @@ extension ConfigurationDocument {
     /// Checks the keys of a section and of the sections in it.
     ///
     /// - Parameter pattern: the section's name, with `*` for each name that the operator chose.
-    private mutating func walk(_ mapping: Node.Mapping, section: String, pattern: String) {
+    private mutating func checkSection(_ mapping: Node.Mapping, section: String, pattern: String) {
         for (keyNode, value) in mapping {
             let name = keyNode.scalar?.string ?? ""
             let key = section.isEmpty ? name : "\(section).\(name)"
@@ -112,29 +112,29 @@ extension ConfigurationDocument {
             if name.contains(".") {
                 add(place(of: keyNode), key, "has a dot; write nested sections, each indented")
             } else if let shape = ConfigurationNames.shapes[keyPattern] {
-                check(value, shape: shape, key: key, keyPlace: place(of: keyNode))
-            } else if let named = NamedSection(rawValue: keyPattern) {
-                withMembers(of: value, key: key) { $0.walkMembers($1, of: named) }
+                checkValue(value, shape: shape, key: key, keyPlace: place(of: keyNode))
+            } else if let namedSection = NamedSection(rawValue: keyPattern) {
+                withMembers(of: value, key: key) { $0.checkMembers($1, of: namedSection) }
             } else if ConfigurationNames.sections.contains(keyPattern) {
-                withMembers(of: value, key: key) { $0.walk($1, section: key, pattern: keyPattern) }
+                withMembers(of: value, key: key) { $0.checkSection($1, section: key, pattern: keyPattern) }
             } else {
-                let near = Spelling.nearest(to: name, among: ConfigurationNames.members(of: pattern))
-                add(place(of: keyNode), key, "is not a key" + (near.map { "; did you mean \($0)?" } ?? ""))
+                let suggestion = Spelling.nearest(to: name, among: ConfigurationNames.members(of: pattern))
+                add(place(of: keyNode), key, "is not a key" + (suggestion.map { "; did you mean \($0)?" } ?? ""))
             }
         }
     }
 
-    private mutating func walkMembers(_ mapping: Node.Mapping, of named: NamedSection) {
+    private mutating func checkMembers(_ mapping: Node.Mapping, of namedSection: NamedSection) {
         for (nameNode, value) in mapping {
             let name = nameNode.scalar?.string ?? ""
-            let section = "\(named.rawValue).\(name)"
-            if let fault = named.nameRule.fault(name) {
+            let section = "\(namedSection.rawValue).\(name)"
+            if let fault = namedSection.nameRule.fault(name) {
                 add(place(of: nameNode), section, fault)
                 continue
             }
-            members[named, default: [:]][name] = place(of: nameNode)
+            memberPlaces[namedSection, default: [:]][name] = place(of: nameNode)
             withMembers(of: value, key: section) {
-                $0.walk($1, section: section, pattern: "\(named.rawValue).*")
+                $0.checkSection($1, section: section, pattern: "\(namedSection.rawValue).*")
             }
         }
     }
@@ -151,7 +151,7 @@ extension ConfigurationDocument {
 
     /// Checks that a key's value is of the right kind. If it is, adds the key to `places`; otherwise adds a
     /// fault.
-    private mutating func check(_ value: Node, shape: KeyShape, key: String, keyPlace: ConfigurationPlace) {
+    private mutating func checkValue(_ value: Node, shape: KeyShape, key: String, keyPlace: ConfigurationPlace) {
         let valuePlace = value.isNull ? keyPlace : place(of: value)
         switch shape {
         case .properties:
@@ -162,7 +162,7 @@ extension ConfigurationDocument {
                         document.add(document.place(of: nameNode), "\(key).\(name)", "must be one value")
                     } else {
                         document.places["\(key).\(name)"] = document.place(of: nameNode)
-                        document.properties[key, default: []].append(name)
+                        document.propertyNames[key, default: []].append(name)
                     }
                 }
             }

@@ -25,7 +25,7 @@ package struct ConfigurationLoader: Sendable {
     /// a check on another machine.
     package var requiresFiles: Bool
     /// Finds faults that the schema does not know; nil: no further checks.
-    package var examination: ConfigurationCheck?
+    package var additionalCheck: ConfigurationCheck?
 
     package init(environment: [String: String], requiresFiles: Bool) {
         self.environment = environment
@@ -48,7 +48,7 @@ package struct ConfigurationLoader: Sendable {
     package func load(text: String, file: String?) throws(ConfigurationFaults) -> WorkerConfiguration {
         let document = ConfigurationDocument(text: text)
         var reading = ConfigurationReader(document: document, environment: environment, requiresFiles: requiresFiles)
-        reading.examination = examination
+        reading.additionalCheck = additionalCheck
         // If the document cannot be parsed, do not read its keys: every required key would be reported as
         // missing.
         let isUnreadable = document.snapshot == nil && !document.faults.isEmpty
@@ -71,7 +71,7 @@ private struct ConfigurationReader {
     let environment: [String: String]
     let requiresFiles: Bool
     let reader: ConfigReader
-    var examination: ConfigurationCheck?
+    var additionalCheck: ConfigurationCheck?
     var faults: [PlacedFault]
 
     init(document: ConfigurationDocument, environment: [String: String], requiresFiles: Bool) {
@@ -115,8 +115,8 @@ private struct ConfigurationReader {
             faults = ConfigurationConsistency.faults(of: configuration, place: place)
         }
         // Skip a key that already has a fault. Otherwise the operator would see the same mistake twice.
-        let faulty = Set(faults.map(\.key))
-        for (key, message) in examination?(configuration, requiresFiles) ?? [] where !faulty.contains(key) {
+        let faultyKeys = Set(faults.map(\.key))
+        for (key, message) in additionalCheck?(configuration, requiresFiles) ?? [] where !faultyKeys.contains(key) {
             add(place(of: key) ?? .whole, key, message)
         }
         return configuration
@@ -140,7 +140,7 @@ private struct ConfigurationReader {
             // If the key's value is of a wrong kind, the place is missing too, but that fault is already
             // reported.
             if key.isRequired, !faults.contains(where: { $0.key == name }) {
-                let app = section.split(separator: ".").last.flatMap { document.members[.apps]?[String($0)] }
+                let app = section.split(separator: ".").last.flatMap { document.memberPlaces[.apps]?[String($0)] }
                 add(app ?? .whole, name, "is required (or \(ConfigurationNames.variable(of: name)) in the environment)")
             }
             return
@@ -200,7 +200,7 @@ private struct ConfigurationReader {
 
     private mutating func properties<Root>(of section: String, key schemaKey: SchemaKey<Root>) -> [KafkaProperty] {
         let variables = environment.keys.compactMap { ConfigurationNames.property(inVariable: $0, section: section) }
-        let names = Set(document.properties[section, default: []] + variables).sorted()
+        let names = Set(document.propertyNames[section, default: []] + variables).sorted()
         var properties: [KafkaProperty] = []
         for name in names {
             let key = "\(section).\(name)"
@@ -231,7 +231,7 @@ private struct ConfigurationReader {
 
     /// Returns the names of the apps or policies in a section, from the file and the environment, sorted.
     private mutating func names(of section: NamedSection) -> [String] {
-        var names = section.standardMembers.union(document.members[section, default: [:]].keys)
+        var names = section.predefinedMembers.union(document.memberPlaces[section, default: [:]].keys)
         if let list = environment[section.variable] {
             for name in list.split(separator: ",").map({ String($0.trimmingPrefix(while: \.isWhitespace)) }) {
                 if let fault = section.nameRule.fault(name) {
@@ -241,10 +241,11 @@ private struct ConfigurationReader {
                 }
             }
         }
-        if !section.members.contains(names.count), !faults.contains(where: { $0.key.hasPrefix(section.rawValue) }) {
-            let (least, most) = (section.members.lowerBound, section.members.upperBound)
+        if !section.memberCounts.contains(names.count), !faults.contains(where: { $0.key.hasPrefix(section.rawValue) })
+        {
+            let (countMin, countMax) = (section.memberCounts.lowerBound, section.memberCounts.upperBound)
             let message =
-                "must have \(least) to \(most) \(section.rawValue) (or \(section.variable) in the environment)"
+                "must have \(countMin) to \(countMax) \(section.rawValue) (or \(section.variable) in the environment)"
             add(.whole, section.rawValue, message)
         }
         return names.sorted()
@@ -252,8 +253,8 @@ private struct ConfigurationReader {
 
     /// Returns the names of all policies. `default` always exists and is the first.
     private mutating func policyNames() -> [String] {
-        let standard = WorkerConfiguration.defaultPolicyName
-        return [standard] + names(of: .policies).filter { $0 != standard }
+        let defaultName = WorkerConfiguration.defaultPolicyName
+        return [defaultName] + names(of: .policies).filter { $0 != defaultName }
     }
 
     private static func keys(ofPolicy name: String) -> [String] {
@@ -263,27 +264,31 @@ private struct ConfigurationReader {
     /// Refuses policies whose names give the same environment variables, as `a-b` and `a_b` do, because one
     /// variable would set the numbers of both.
     private mutating func refuseSharedVariables(_ policies: [String]) {
-        var owners: [String: String] = [:]
+        var policiesByVariable: [String: String] = [:]
         for name in policies {
             let variables = Self.keys(ofPolicy: name).map(ConfigurationNames.variable)
-            if let other = variables.compactMap({ owners[$0] }).first {
-                let place = document.members[.policies]?[name] ?? .variable(NamedSection.policies.variable)
+            if let other = variables.compactMap({ policiesByVariable[$0] }).first {
+                let place = document.memberPlaces[.policies]?[name] ?? .variable(NamedSection.policies.variable)
                 add(place, "policies.\(name)", "has the same environment variables as \(other)")
             }
-            for variable in variables { owners[variable] = name }
+            for variable in variables { policiesByVariable[variable] = name }
         }
     }
 
     private mutating func refuseUnknownVariables(memberKeys: [String]) {
         let sections = ConfigurationSchema.keys.filter { $0.shape == .properties }.map(\.name)
         let keys = ConfigurationSchema.keys.filter { $0.shape != .properties }.map(\.name) + memberKeys
-        let known = Set(keys.map(ConfigurationNames.variable) + NamedSection.allCases.map(\.variable))
+        let knownVariables = Set(keys.map(ConfigurationNames.variable) + NamedSection.allCases.map(\.variable))
         for (name, value) in environment
-        where name.hasPrefix(ConfigurationNames.variablePrefix) && !known.contains(name) {
+        where name.hasPrefix(ConfigurationNames.variablePrefix) && !knownVariables.contains(name) {
             let isProperty = sections.contains { ConfigurationNames.property(inVariable: name, section: $0) != nil }
             guard !isProperty, !ConfigurationNames.isServiceLink(name, value: value) else { continue }
-            let near = Spelling.nearest(to: name, among: Array(known))
-            add(.variable(name), "", "is not the variable of any key" + (near.map { "; did you mean \($0)?" } ?? ""))
+            let suggestion = Spelling.nearest(to: name, among: Array(knownVariables))
+            add(
+                .variable(name),
+                "",
+                "is not the variable of any key" + (suggestion.map { "; did you mean \($0)?" } ?? "")
+            )
         }
     }
 }

@@ -67,8 +67,8 @@ extension ConfigurationWarning {
         default value: Int
     ) -> (key: String, value: Int) {
         for (section, properties) in [("kafka.consumer", kafka.consumer), ("kafka.properties", kafka.properties)] {
-            if let given = properties.last(where: { $0.name == name }).flatMap({ Int($0.value) }) {
-                return ("\(section).\(name)", given)
+            if let configuredValue = properties.last(where: { $0.name == name }).flatMap({ Int($0.value) }) {
+                return ("\(section).\(name)", configuredValue)
             }
         }
         return ("kafka.consumer.\(name)", value)

@@ -54,7 +54,7 @@ extension WorkerConfiguration.Kafka {
         get throws(KafkaError) {
             try [
                 ("bootstrap.servers", bootstrapServers), ("group.id", groupId), ("statistics.interval.ms", "2000"),
-            ] + shared() + Self.pairs(consumer)
+            ] + sharedProperties() + Self.pairs(consumer)
         }
     }
 
@@ -65,11 +65,12 @@ extension WorkerConfiguration.Kafka {
     /// - Throws: an error that names the property whose file cannot be read.
     package var producerProperties: [(name: String, value: String)] {
         get throws(KafkaError) {
-            try [("bootstrap.servers", bootstrapServers), ("linger.ms", "50")] + shared() + Self.pairs(producer)
+            try [("bootstrap.servers", bootstrapServers), ("linger.ms", "50")] + sharedProperties()
+                + Self.pairs(producer)
         }
     }
 
-    private func shared() throws(KafkaError) -> [(name: String, value: String)] {
+    private func sharedProperties() throws(KafkaError) -> [(name: String, value: String)] {
         var all = Self.pairs(properties)
         for file in propertyFiles { all.append((file.name, try file.value())) }
         return all

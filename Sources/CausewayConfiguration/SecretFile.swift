@@ -7,14 +7,14 @@ package enum SecretFile {
 
     /// Reads a password: the first line of the file, without its line end.
     package static func read(_ path: String) throws(SecretFileError) -> String {
-        try contents(path, bytesMax: bytesMax, nothing: "has no text in its first line") { bytes in
+        try contents(path, bytesMax: bytesMax, emptyReason: "has no text in its first line") { bytes in
             bytes.prefix { $0 != UInt8(ascii: "\n") && $0 != UInt8(ascii: "\r") }
         }
     }
 
     /// Reads the whole file, without a line end at its end. The text may have several lines.
     package static func text(_ path: String, bytesMax: Int) throws(SecretFileError) -> String {
-        try contents(path, bytesMax: bytesMax, nothing: "has no text") { bytes in
+        try contents(path, bytesMax: bytesMax, emptyReason: "has no text") { bytes in
             var text = bytes
             if text.last == UInt8(ascii: "\n") { text.removeLast() }
             if text.last == UInt8(ascii: "\r") { text.removeLast() }
@@ -32,8 +32,8 @@ package enum SecretFile {
     private static func contents(
         _ path: String,
         bytesMax: Int,
-        nothing: String,
-        wanted: (ArraySlice<UInt8>) -> ArraySlice<UInt8>
+        emptyReason: String,
+        trim: (ArraySlice<UInt8>) -> ArraySlice<UInt8>
     ) throws(SecretFileError) -> String {
         // Without O_NONBLOCK, opening a pipe would wait for its writer and so block the start.
         let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
@@ -52,8 +52,8 @@ package enum SecretFile {
         let count = Glibc.read(descriptor, &bytes, bytes.count)
         guard count >= 0 else { throw SecretFileError(path: path, reason: String(cString: strerror(errno))) }
         guard count <= bytesMax else { throw SecretFileError(path: path, reason: "is longer than \(bytesMax) bytes") }
-        guard let secret = String(validating: wanted(bytes[..<count]), as: UTF8.self), !secret.isEmpty else {
-            throw SecretFileError(path: path, reason: nothing)
+        guard let secret = String(validating: trim(bytes[..<count]), as: UTF8.self), !secret.isEmpty else {
+            throw SecretFileError(path: path, reason: emptyReason)
         }
         return secret
     }

@@ -12,23 +12,25 @@ package enum Spelling {
     package static func distance(_ one: String, _ other: String) -> Int {
         let (left, right) = (Array(one.lowercased()), Array(other.lowercased()))
         guard left.count <= 128, right.count <= 128 else { return .max }
-        var before: [Int] = []
-        var row = Array(0...right.count)
+        var beforePreviousRow: [Int] = []
+        var previousRow = Array(0...right.count)
         for (leftIndex, character) in left.enumerated() {
-            var next = [leftIndex + 1]
-            for (rightIndex, other) in right.enumerated() {
+            var row = [leftIndex + 1]
+            for (rightIndex, rightCharacter) in right.enumerated() {
                 var cost = min(
-                    row[rightIndex + 1] + 1,
-                    next[rightIndex] + 1,
-                    row[rightIndex] + (character == other ? 0 : 1)
+                    previousRow[rightIndex + 1] + 1,
+                    row[rightIndex] + 1,
+                    previousRow[rightIndex] + (character == rightCharacter ? 0 : 1)
                 )
-                if leftIndex > 0, rightIndex > 0, character == right[rightIndex - 1], left[leftIndex - 1] == other {
-                    cost = min(cost, before[rightIndex - 1] + 1)
+                if leftIndex > 0, rightIndex > 0, character == right[rightIndex - 1],
+                    left[leftIndex - 1] == rightCharacter
+                {
+                    cost = min(cost, beforePreviousRow[rightIndex - 1] + 1)
                 }
-                next.append(cost)
+                row.append(cost)
             }
-            (before, row) = (row, next)
+            (beforePreviousRow, previousRow) = (previousRow, row)
         }
-        return row[right.count]
+        return previousRow[right.count]
     }
 }

@@ -83,15 +83,15 @@ actor ConfigurationReload {
         runningConfiguration = change.configuration
         source.threshold.level = runningConfiguration.log.level
         // Apply also if no key has changed: a file of shapes may have changed.
-        if !change.taken.isEmpty || runningConfiguration.apps.contains(where: { $0.shapes.file != nil }) {
+        if !change.appliedKeys.isEmpty || runningConfiguration.apps.contains(where: { $0.shapes.file != nil }) {
             apply(runningConfiguration)
         }
-        if !change.needingRestart.isEmpty {
-            log(.configurationNeedsRestart, ["keys": "\(change.needingRestart.joined(separator: ", "))"])
+        if !change.keysNeedingRestart.isEmpty {
+            log(.configurationNeedsRestart, ["keys": "\(change.keysNeedingRestart.joined(separator: ", "))"])
         }
         log(
             .configurationReloaded,
-            ["changed": "\(change.taken.isEmpty ? "nothing" : change.taken.joined(separator: ", "))"]
+            ["changed": "\(change.appliedKeys.isEmpty ? "nothing" : change.appliedKeys.joined(separator: ", "))"]
         )
     }
 }

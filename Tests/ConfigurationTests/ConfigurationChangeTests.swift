@@ -15,7 +15,7 @@ struct ConfigurationChangeTests {
     @Test func `The same text changes nothing`() throws {
         let text = try documentedFile()
         let change = ConfigurationChange(from: try load(text), to: try load(text))
-        #expect(change.taken.isEmpty && change.needingRestart.isEmpty)
+        #expect(change.appliedKeys.isEmpty && change.keysNeedingRestart.isEmpty)
     }
 
     @Test func `Every key is either applied, or named and kept`() throws {
@@ -29,8 +29,8 @@ struct ConfigurationChangeTests {
             key.assign(&wanted, value)
             #expect(!key.isSame(running, wanted), "\(key.name)")
             let change = ConfigurationChange(from: running, to: wanted)
-            #expect(change.taken == (key.isReloadable ? [key.name] : []), "\(key.name)")
-            #expect(change.needingRestart == (key.isReloadable ? [] : [key.name]), "\(key.name)")
+            #expect(change.appliedKeys == (key.isReloadable ? [key.name] : []), "\(key.name)")
+            #expect(change.keysNeedingRestart == (key.isReloadable ? [] : [key.name]), "\(key.name)")
             #expect(key.isSame(change.configuration, key.isReloadable ? wanted : running), "\(key.name)")
         }
     }
@@ -48,8 +48,8 @@ struct ConfigurationChangeTests {
             let isUsed =
                 numbers(change.configuration) != numbers(running) || change.configuration.log.level != running.log.level
             #expect(isUsed == key.isReloadable, "\(name)")
-            #expect(change.taken == (key.isReloadable ? [name] : []), "\(name)")
-            #expect(change.needingRestart == (key.isReloadable ? [] : [name]), "\(name)")
+            #expect(change.appliedKeys == (key.isReloadable ? [name] : []), "\(name)")
+            #expect(change.keysNeedingRestart == (key.isReloadable ? [] : [name]), "\(name)")
         }
         for key in ConfigurationSchema.keys { expect(key, key.name, of: \.self) }
         // A lane gets the content of a shapes file, not its path. `EndToEndTests.ContractTests` tests a
@@ -89,11 +89,11 @@ struct ConfigurationChangeTests {
         #expect(change.configuration.policies.map(\.name) == ["default", "sports", "a-first"])
         #expect(change.configuration.policies.map(\.spacingMilliseconds) == [1_000, 6_000, 7_000])
         #expect(
-            change.taken == [
+            change.appliedKeys == [
                 "policies.sports.spacingMilliseconds", "policies.sports.budget.pushes", "policies.a-first",
             ]
         )
-        #expect(change.needingRestart.isEmpty)
+        #expect(change.keysNeedingRestart.isEmpty)
     }
 
     @Test func `An app uses a new policy`() throws {
@@ -102,13 +102,13 @@ struct ConfigurationChangeTests {
             + "policies: {sports: {}}\n"
         let change = ConfigurationChange(from: try load(smallestFile), to: try load(wanted))
         #expect(change.configuration.apps.map(\.policy) == ["sports"])
-        #expect(change.taken == ["policies.sports", "apps.match.policy"])
+        #expect(change.appliedKeys == ["policies.sports", "apps.match.policy"])
     }
 
     @Test func `A removed policy stays with its numbers, and is named`() throws {
         let change = try change("policies: {sports: {spacingMilliseconds: 5000}}\n", "")
         #expect(change.configuration.policies.map(\.spacingMilliseconds) == [1_000, 5_000])
-        #expect(change.taken.isEmpty && change.needingRestart == ["policies.sports"])
+        #expect(change.appliedKeys.isEmpty && change.keysNeedingRestart == ["policies.sports"])
     }
 
     @Test func `Above the maximum of policies a new one waits for the next start, and so do apps that use it`() throws {
@@ -120,8 +120,8 @@ struct ConfigurationChangeTests {
             smallestFile.replacing("keyFile: key.p8", with: "keyFile: key.p8\n    policy: p64") + policies(2...64)
         let change = ConfigurationChange(from: try load(before), to: try load(after))
         #expect(change.configuration.policies.count == 64)
-        #expect(change.taken.isEmpty)
-        #expect(change.needingRestart == ["policies.p1", "policies.p64", "apps.match.policy"])
+        #expect(change.appliedKeys.isEmpty)
+        #expect(change.keysNeedingRestart == ["policies.p1", "policies.p64", "apps.match.policy"])
         #expect(change.configuration.apps.map(\.policy) == ["default"])
     }
 
@@ -130,9 +130,9 @@ struct ConfigurationChangeTests {
             smallestFile.replacing("keyId: KEY1234567", with: "keyId: KEY7654321")
             + "  ride: {bundleId: r, teamId: TEAM123456, keyId: KEY1234567, keyFile: k}\n"
         let change = ConfigurationChange(from: try load(smallestFile), to: try load(more))
-        #expect(change.needingRestart == ["apps.match.keyId", "apps.ride"] && change.taken.isEmpty)
+        #expect(change.keysNeedingRestart == ["apps.match.keyId", "apps.ride"] && change.appliedKeys.isEmpty)
         let back = ConfigurationChange(from: try load(more), to: try load(smallestFile))
-        #expect(back.needingRestart == ["apps.match.keyId", "apps.ride"])
+        #expect(back.keysNeedingRestart == ["apps.match.keyId", "apps.ride"])
         #expect(back.configuration.apps.map(\.name) == ["match", "ride"])
     }
 }

@@ -31,14 +31,15 @@ struct JSONSchemaPage {
     private func isRequired(_ member: PageSection.Member) -> Bool {
         switch member {
         case .key(let key): key.isRequired && !(isForChart && key.isFile)
-        case .section(let section): section.named.map(isRequired) ?? section.members.contains { isRequired($0.member) }
+        case .section(let section):
+            section.namedSection.map(isRequired) ?? section.members.contains { isRequired($0.member) }
         }
     }
 
     /// Whether the file must name an entry of this section: the section needs more entries than the standard
     /// ones, which exist without the file.
     private func isRequired(_ section: NamedSection) -> Bool {
-        section.members.lowerBound > section.standardMembers.count
+        section.memberCounts.lowerBound > section.predefinedMembers.count
     }
 
     private func members(of section: PageSection) -> [DocumentValue.Member] {
@@ -58,32 +59,36 @@ struct JSONSchemaPage {
             return schema(of: key)
         case .section(let section):
             let description = section.meaning.map { [DocumentValue.Member("description", .text($0.onOneLine))] } ?? []
-            return .object((section.named.map { named($0, section) } ?? members(of: section)) + description)
+            return .object(
+                (section.namedSection.map { members(of: $0, section) } ?? members(of: section)) + description
+            )
         }
     }
 
     /// Returns the schema of a section whose entries the operator names: `apps` or `policies`.
-    private func named(_ named: NamedSection, _ section: PageSection) -> [DocumentValue.Member] {
-        let isRequired = isRequired(named)
+    private func members(of namedSection: NamedSection, _ section: PageSection) -> [DocumentValue.Member] {
+        let isRequired = isRequired(namedSection)
         var members: [DocumentValue.Member] = [.init("type", isRequired ? "object" : ["object", "null"])]
-        if let pattern = named.nameRule.pattern {
-            let each = section.members.map { DocumentValue.Member(pattern, value(of: $0.member)) }
-            members += [.init("patternProperties", .object(each)), .init("additionalProperties", false)]
+        if let pattern = namedSection.nameRule.pattern {
+            let memberPatterns = section.members.map { DocumentValue.Member(pattern, value(of: $0.member)) }
+            members += [.init("patternProperties", .object(memberPatterns)), .init("additionalProperties", false)]
         }
-        if isRequired { members.append(.init("minProperties", .number(UInt64(named.members.lowerBound)))) }
-        return members + [.init("maxProperties", .number(UInt64(named.members.upperBound)))]
+        if isRequired { members.append(.init("minProperties", .number(UInt64(namedSection.memberCounts.lowerBound)))) }
+        return members + [.init("maxProperties", .number(UInt64(namedSection.memberCounts.upperBound)))]
     }
 
     private func schema(of key: KeyDescription) -> DocumentValue {
-        var members = form(of: key)
+        var members = typeMembers(of: key)
         if let pattern = key.pattern, key.shape == .text { members.append(.init("pattern", .text(pattern))) }
-        if !isForChart, case .value(let value) = key.standard { members.append(.init("default", Self.node(value))) }
-        let standard = key.defaultText.map { "Default \($0)." } ?? "Required."
-        members.append(.init("description", .text("\(key.explanation) \(standard)")))
+        if !isForChart, case .value(let value) = key.defaultValue {
+            members.append(.init("default", Self.documentValue(value)))
+        }
+        let defaultSentence = key.defaultText.map { "Default \($0)." } ?? "Required."
+        members.append(.init("description", .text("\(key.explanation) \(defaultSentence)")))
         return .object(members)
     }
 
-    private func form(of key: KeyDescription) -> [DocumentValue.Member] {
+    private func typeMembers(of key: KeyDescription) -> [DocumentValue.Member] {
         switch key.shape {
         case .integer(let range):
             [
@@ -115,7 +120,7 @@ struct JSONSchemaPage {
         }
     }
 
-    private static func node(_ value: KeyValue) -> DocumentValue {
+    private static func documentValue(_ value: KeyValue) -> DocumentValue {
         switch value {
         case .text(let text): .text(text)
         case .integer(let number): .number(UInt64(number))

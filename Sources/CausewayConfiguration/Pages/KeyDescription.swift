@@ -15,7 +15,7 @@ struct KeyDescription: Sendable {
     let name: String
     let shape: KeyShape
     let meaning: String
-    let standard: Default
+    let defaultValue: Default
     /// The source of the default, such as Apple's documentation.
     let source: String?
     /// The allowed values in words; nil if `shape` or `meaning` says them.
@@ -41,7 +41,7 @@ struct KeyDescription: Sendable {
         isReloadable = key.isReloadable
         isFile = key.isFile
         pattern = key.rule.pattern
-        standard =
+        defaultValue =
             if let example = key.example {
                 .required(example: example)
             } else if let value = key.value(root) {
@@ -55,12 +55,12 @@ struct KeyDescription: Sendable {
     var explanation: String { [meaning.onOneLine, source].compactMap(\.self).joined(separator: " ") }
 
     var isRequired: Bool {
-        if case .required = standard { true } else { false }
+        if case .required = defaultValue { true } else { false }
     }
 
     /// The default in words; nil for a required key.
     var defaultText: String? {
-        switch standard {
+        switch defaultValue {
         case .required: nil
         case .value(let value): value.display
         case .unset(let replacement): replacement.map { "none: \($0)" } ?? "none"

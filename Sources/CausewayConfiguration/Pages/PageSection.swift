@@ -28,9 +28,9 @@ struct PageSection: Sendable {
         }
         self.name = name
         members = groups.map { group in
-            let whole = prefix + group.name
-            if let key = group.keys.first, key.name == whole { return (group.name, .key(key)) }
-            return (group.name, .section(PageSection(name: whole, keys: group.keys)))
+            let fullName = prefix + group.name
+            if let key = group.keys.first, key.name == fullName { return (group.name, .key(key)) }
+            return (group.name, .section(PageSection(name: fullName, keys: group.keys)))
         }
     }
 
@@ -38,5 +38,5 @@ struct PageSection: Sendable {
     var meaning: String? { ConfigurationSchema.sections[name] }
 
     /// This section as a `NamedSection`; nil if the operator does not name its entries.
-    var named: NamedSection? { NamedSection(rawValue: name) }
+    var namedSection: NamedSection? { NamedSection(rawValue: name) }
 }

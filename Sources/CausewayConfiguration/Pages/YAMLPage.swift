@@ -1,7 +1,7 @@
 /// Writes the documented YAML file. Its values are the defaults.
 enum YAMLPage {
     /// The width to which comments are wrapped, with their indentation.
-    static let columns = 132
+    static let lineCharactersMax = 132
 
     static func text(of file: PageSection, introduction: String, schemaFile: String) -> String {
         var lines = ["# yaml-language-server: $schema=\(schemaFile)", "#"]
@@ -18,9 +18,9 @@ enum YAMLPage {
             case .key(let key):
                 return self.key(key, name: name, indentation: indentation)
             case .section(let inner):
-                let shown = section.named?.exampleMember ?? name
+                let shownName = section.namedSection?.exampleMember ?? name
                 return (inner.meaning.map { comment($0, indentation: indentation) } ?? [])
-                    + ["\(indentation)\(shown):"] + members(of: inner, depth: depth + 1)
+                    + ["\(indentation)\(shownName):"] + members(of: inner, depth: depth + 1)
             }
         }
         return Array(blocks.joined(separator: [""]))
@@ -28,7 +28,7 @@ enum YAMLPage {
 
     private static func key(_ key: KeyDescription, name: String, indentation: String) -> [String] {
         let value =
-            switch key.standard {
+            switch key.defaultValue {
             case .required(let example): example
             case .value(let value): value.display ?? ""
             case .unset: ""
@@ -61,7 +61,9 @@ enum YAMLPage {
                 let words = line.split(separator: " ")
                 var lines = [indentation + "#"]
                 for word in words {
-                    if lines[lines.count - 1].count + 1 + word.count > columns { lines.append(indentation + "#") }
+                    if lines[lines.count - 1].count + 1 + word.count > lineCharactersMax {
+                        lines.append(indentation + "#")
+                    }
                     lines[lines.count - 1] += " \(word)"
                 }
                 return lines

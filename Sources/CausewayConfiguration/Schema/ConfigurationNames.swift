@@ -35,10 +35,10 @@ enum ConfigurationNames {
     /// `CAUSEWAY_WORKER_RETRY_MAX_MILLISECONDS`.
     static func variable(of key: String) -> String {
         var name = variablePrefix
-        var previousIsSmall = false
+        var isPreviousLowercase = false
         for character in key {
-            if previousIsSmall, character.isUppercase { name.append("_") }
-            previousIsSmall = character.isLowercase
+            if isPreviousLowercase, character.isUppercase { name.append("_") }
+            isPreviousLowercase = character.isLowercase
             name += character.isLetter || character.isNumber ? character.uppercased() : "_"
         }
         return name

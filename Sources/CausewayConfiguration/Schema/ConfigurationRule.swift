@@ -48,12 +48,12 @@ extension ConfigurationRule {
     /// Kafka's servers: `host:port`, separated by commas. Without a port, librdkafka uses 9092.
     static let bootstrapServers = ConfigurationRule(pattern: serverList) { text in
         let servers = text.split(separator: ",", omittingEmptySubsequences: false)
-        let isGood = servers.allSatisfy { server in
+        let isValid = servers.allSatisfy { server in
             guard !server.isEmpty, !server.contains(where: \.isWhitespace) else { return false }
             guard let colon = server.lastIndex(of: ":"), !server[colon...].contains("]") else { return true }
             return colon > server.startIndex && UInt16(server[server.index(after: colon)...]).map { $0 > 0 } == true
         }
-        return isGood ? nil : "must be host:port, several separated by commas without spaces"
+        return isValid ? nil : "must be host:port, several separated by commas without spaces"
     }
 
     static let redisURL = ConfigurationRule(pattern: "^(rediss?|unix)://.") { text in
@@ -88,28 +88,28 @@ extension ConfigurationRule {
 
     /// A DNS name or a numeric address.
     static let host = ConfigurationRule(pattern: "^[A-Za-z0-9.:-]{1,253}$") { text in
-        let isGood =
+        let isValid =
             (1...253).contains(text.utf8.count)
             && text.utf8.allSatisfy {
                 isLetterOrDigit($0) || $0 == UInt8(ascii: ".") || $0 == UInt8(ascii: "-") || $0 == UInt8(ascii: ":")
             }
-        return isGood ? nil : "is not a host name or an address"
+        return isValid ? nil : "is not a host name or an address"
     }
 
     /// Apple's rule for bundle ids. The id becomes part of a header and of Redis keys.
     static let bundleIdentifier = ConfigurationRule(pattern: "^[A-Za-z0-9.-]{1,155}$") { text in
-        let isGood =
+        let isValid =
             (1...155).contains(text.utf8.count)
             && text.utf8.allSatisfy { isLetterOrDigit($0) || $0 == UInt8(ascii: ".") || $0 == UInt8(ascii: "-") }
-        return isGood ? nil : "is not a bundle id: 1 to 155 of letters, digits, '.' and '-'"
+        return isValid ? nil : "is not a bundle id: 1 to 155 of letters, digits, '.' and '-'"
     }
 
     /// Apple's id of a team or a key.
     static let appleIdentifier = ConfigurationRule(pattern: "^[A-Z0-9]{10}$") { text in
-        let isGood =
+        let isValid =
             text.utf8.count == 10
             && text.utf8.allSatisfy { isLetterOrDigit($0) && !(UInt8(ascii: "a")...UInt8(ascii: "z")).contains($0) }
-        return isGood ? nil : "must be Apple's ten capital letters and digits"
+        return isValid ? nil : "must be Apple's ten capital letters and digits"
     }
 
     static let path = ConfigurationRule { text in
@@ -119,19 +119,19 @@ extension ConfigurationRule {
     /// The name of an app. It has no separators, because the name is a part of environment variables, whose
     /// parts are separated by `_`.
     static let appName = ConfigurationRule(pattern: "^[a-z0-9]{1,32}$") { text in
-        let isGood =
+        let isValid =
             (1...32).contains(text.utf8.count)
             && text.utf8.allSatisfy { isLetterOrDigit($0) && !(UInt8(ascii: "A")...UInt8(ascii: "Z")).contains($0) }
         guard text != "none" else { return "the name none is reserved: metrics use it for no app" }
-        return isGood ? nil : "an app's name is 1 to 32 small letters and digits"
+        return isValid ? nil : "an app's name is 1 to 32 small letters and digits"
     }
 
     /// The name of a policy. The field `policy` of a command follows the same rule.
     static let policyName = ConfigurationRule(pattern: "^[A-Za-z0-9_-]{1,64}$") { text in
-        let isGood =
+        let isValid =
             (1...64).contains(text.utf8.count)
             && text.utf8.allSatisfy { isLetterOrDigit($0) || $0 == UInt8(ascii: "-") || $0 == UInt8(ascii: "_") }
-        return isGood ? nil : "a policy's name is 1 to 64 letters, digits, '-' and '_'"
+        return isValid ? nil : "a policy's name is 1 to 64 letters, digits, '-' and '_'"
     }
 
     /// The name of a field in `content-state`, with dots between the keys of nested objects.
@@ -143,8 +143,8 @@ extension ConfigurationRule {
 
     /// An audience id, or the beginning of audience ids followed by `*`.
     static let audiencePattern = ConfigurationRule { text in
-        let isGood = (1...Limits.identifierBytes).contains(text.utf8.count) && !text.dropLast().contains("*")
-        return isGood ? nil : "is not an audience pattern: 1 to \(Limits.identifierBytes) bytes, * only at the end"
+        let isValid = (1...Limits.identifierBytes).contains(text.utf8.count) && !text.dropLast().contains("*")
+        return isValid ? nil : "is not an audience pattern: 1 to \(Limits.identifierBytes) bytes, * only at the end"
     }
 
     /// librdkafka properties that must not be set, because keys of the configuration set them.
@@ -156,12 +156,12 @@ extension ConfigurationRule {
 
     static let propertyName = ConfigurationRule { name in
         if let fault = ownedProperties[name] { return fault }
-        let isGood =
+        let isValid =
             (1...128).contains(name.utf8.count)
             && name.utf8.allSatisfy {
                 isLetterOrDigit($0) || $0 == UInt8(ascii: ".") || $0 == UInt8(ascii: "-") || $0 == UInt8(ascii: "_")
             }
-        return isGood ? nil : "is not the name of a librdkafka property"
+        return isValid ? nil : "is not the name of a librdkafka property"
     }
 
     private static func isLetterOrDigit(_ byte: UInt8) -> Bool {

@@ -17,13 +17,13 @@ enum ConfigurationSchema {
 
     /// The descriptions of all keys in the order in which the pages show them.
     static let descriptions: [KeyDescription] = {
-        let standard = WorkerConfiguration()
+        let defaults = WorkerConfiguration()
         let app = WorkerConfiguration.App(name: NamedSection.apps.exampleMember)
         let policy = Policy(name: NamedSection.policies.exampleMember)
-        return (logKeys + httpKeys + kafkaKeys + redisKeys + apnsKeys).map { KeyDescription($0, of: standard) }
+        return (logKeys + httpKeys + kafkaKeys + redisKeys + apnsKeys).map { KeyDescription($0, of: defaults) }
             + appKeys.map { KeyDescription($0, of: app, below: "apps.*.") }
             + policyKeys.map { KeyDescription($0, of: policy, below: "policies.*.") }
-            + (workerKeys + tracingKeys).map { KeyDescription($0, of: standard) }
+            + (workerKeys + tracingKeys).map { KeyDescription($0, of: defaults) }
     }()
 
     /// The beginning of `Config/causeway.yaml`.

@@ -5,7 +5,7 @@ enum NamedSection: String, CaseIterable {
     case apps, policies
 
     /// The allowed numbers of apps or policies.
-    var members: ClosedRange<Int> {
+    var memberCounts: ClosedRange<Int> {
         switch self {
         // The core stores an app's number in one byte.
         case .apps: 1...255
@@ -14,7 +14,7 @@ enum NamedSection: String, CaseIterable {
     }
 
     /// Apps or policies that exist even if neither the file nor the environment names them.
-    var standardMembers: Set<String> {
+    var predefinedMembers: Set<String> {
         switch self {
         case .apps: []
         case .policies: [WorkerConfiguration.defaultPolicyName]

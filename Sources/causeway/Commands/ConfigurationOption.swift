@@ -18,7 +18,7 @@ enum ConfigurationOption {
     /// of librdkafka.
     static func startLoader(requiresFiles: Bool) -> ConfigurationLoader {
         var loader = loader(requiresFiles: requiresFiles)
-        loader.examination = { StartupCheck.faults(of: $0, requiresFiles: $1) }
+        loader.additionalCheck = { StartupCheck.faults(of: $0, requiresFiles: $1) }
         return loader
     }
 
