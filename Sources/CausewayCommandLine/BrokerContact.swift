@@ -14,7 +14,7 @@ package final class BrokerContact: ClientLogHandler, @unchecked Sendable {
     private let startMilliseconds = Clock.milliseconds
     private var lastReason = "no answer"
     private var hasAnswered = false
-    private var isPrinted = false
+    private var hasPrinted = false
 
     /// - Parameters:
     ///   - command: the first words of each message, such as `causeway send`.
@@ -30,23 +30,23 @@ package final class BrokerContact: ClientLogHandler, @unchecked Sendable {
     ///
     /// - Parameter hasReachedBroker: whether a broker has answered the client. Evaluated only when the message is
     ///   due.
-    package func check(_ hasReachedBroker: @autoclosure () -> Bool) {
-        guard !hasAnswered, !isPrinted, Clock.milliseconds - startMilliseconds >= Self.waitMilliseconds else { return }
+    package func printIfUnanswered(_ hasReachedBroker: @autoclosure () -> Bool) {
+        guard !hasAnswered, !hasPrinted, Clock.milliseconds - startMilliseconds >= Self.waitMilliseconds else { return }
         hasAnswered = hasReachedBroker()
         guard !hasAnswered else { return }
-        isPrinted = true
+        hasPrinted = true
         StandardStreams.printError("\(command): no Kafka broker answers at \(servers) (\(lastReason)); still trying")
     }
 
     /// Returns the final error message if no broker has ever answered; nil if one has.
-    package func failure(_ hasReachedBroker: @autoclosure () -> Bool) -> String? {
+    package func failureReason(_ hasReachedBroker: @autoclosure () -> Bool) -> String? {
         guard !hasAnswered, !hasReachedBroker() else { return nil }
         let seconds = (Clock.milliseconds - startMilliseconds + 500) / 1_000
         return "no Kafka broker answered at \(servers) within \(seconds) s (\(lastReason))"
     }
 
     /// The error for a client that no broker has answered.
-    package var error: KafkaError { KafkaError.noBroker(failure(false) ?? "") }
+    package var error: KafkaError { KafkaError.noBroker(failureReason(false) ?? "") }
 
     package func clientLogged(level: Int32, facility: UnsafeRawBufferPointer, message: UnsafeRawBufferPointer) {}
 
@@ -64,7 +64,7 @@ package final class BrokerContact: ClientLogHandler, @unchecked Sendable {
         // The parts are: the name of the broker, the step that failed, the cause.
         let parts = text.split(separator: ": ")
         guard parts.count > 1 else { return String(text) }
-        let isPlain = parts.count > 2 && (parts[1].hasPrefix("Connect to ") || parts[1].hasPrefix("Failed to resolve "))
-        return parts.dropFirst(isPlain ? 2 : 1).joined(separator: ": ")
+        let hasStep = parts.count > 2 && (parts[1].hasPrefix("Connect to ") || parts[1].hasPrefix("Failed to resolve "))
+        return parts.dropFirst(hasStep ? 2 : 1).joined(separator: ": ")
     }
 }

@@ -6,27 +6,27 @@ import Synchronization
 /// temporary directories, records in flight.
 package struct Interruption {
     /// The number of a signal that has arrived; 0: none. Atomic, because the signal handler writes it.
-    private static let received = Atomic<Int32>(0)
+    private static let receivedSignal = Atomic<Int32>(0)
     /// An eventfd, readable from the first signal on; -1 if there is none.
-    private static let event = Atomic<Int32>(-1)
+    private static let eventDescriptor = Atomic<Int32>(-1)
     /// Whether a signal ends the program at once, instead of only being noticed.
     private static let endsAtOnce = Atomic<Bool>(false)
 
     /// - Parameter endsAtSecond: whether the second SIGINT or the second SIGTERM ends the program at once.
     ///   Set it in programs that may wait long for another process, such as a broker, before they end.
     package init(endsAtSecond: Bool = false) {
-        if Self.event.load(ordering: .relaxed) < 0 {
-            Self.event.store(eventfd(0, Int32(EFD_CLOEXEC | EFD_NONBLOCK)), ordering: .relaxed)
+        if Self.eventDescriptor.load(ordering: .relaxed) < 0 {
+            Self.eventDescriptor.store(eventfd(0, Int32(EFD_CLOEXEC | EFD_NONBLOCK)), ordering: .relaxed)
         }
         var action = sigaction()
         if endsAtSecond { action.sa_flags = Int32(bitPattern: UInt32(SA_RESETHAND)) }
         action.__sigaction_handler.sa_handler = { number in
-            Interruption.received.store(number, ordering: .relaxed)
+            Interruption.receivedSignal.store(number, ordering: .relaxed)
             var one: UInt64 = 1
             let savedError = errno
             // If there is no eventfd, this write fails and changes nothing. ``await()`` then finds the signal
             // when it polls.
-            _ = write(Interruption.event.load(ordering: .relaxed), &one, MemoryLayout<UInt64>.size)
+            _ = write(Interruption.eventDescriptor.load(ordering: .relaxed), &one, MemoryLayout<UInt64>.size)
             errno = savedError
             if Interruption.endsAtOnce.load(ordering: .relaxed) { Interruption.end(by: number) }
         }
@@ -39,22 +39,22 @@ package struct Interruption {
 
     /// The signal that has arrived; nil if none has.
     package var pending: Int32? {
-        let number = Self.received.load(ordering: .relaxed)
+        let number = Self.receivedSignal.load(ordering: .relaxed)
         return number > 0 ? number : nil
     }
 
     /// Returns when a signal has arrived.
     package func await() {
-        let event = Self.event.load(ordering: .relaxed)
+        let eventDescriptor = Self.eventDescriptor.load(ordering: .relaxed)
         while pending == nil {
-            var wanted = pollfd(fd: event, events: Int16(POLLIN), revents: 0)
+            var pollEntry = pollfd(fd: eventDescriptor, events: Int16(POLLIN), revents: 0)
             // There is no eventfd if the process had reached its limit of open files.
-            poll(&wanted, 1, event < 0 ? Self.lookingMilliseconds : -1)
+            poll(&pollEntry, 1, eventDescriptor < 0 ? Self.pollMilliseconds : -1)
         }
     }
 
     /// The time between two polls of ``await()`` if there is no eventfd.
-    private static let lookingMilliseconds: Int32 = 1_000
+    private static let pollMilliseconds: Int32 = 1_000
 
     /// Runs a body that may block and cannot be cancelled. During the body, a signal ends the program at
     /// once, and so does a signal that arrived before. Therefore no work may be in progress

@@ -24,9 +24,9 @@ package enum UnknownCommand {
             guard !subcommands.isEmpty, !word.hasPrefix("-"), word != "help" else { return nil }
             guard let next = subcommands.first(where: { $0._commandName == word }) else {
                 let names = subcommands.filter { $0.configuration.shouldDisplay }.map { $0._commandName }
-                let others = command == root ? other.commands : []
+                let otherCommands = command == root ? other.commands : []
                 return """
-                    Error: \(path) has no command \(word)\(suggestion(for: word, path, names, other.name, others))
+                    Error: \(path) has no command \(word)\(suggestion(for: word, path, names, other.name, otherCommands))
                     Usage: \(path) <subcommand>
                       See '\(path) --help' for more information.
                     """
@@ -42,13 +42,13 @@ package enum UnknownCommand {
         _ path: String,
         _ names: [String],
         _ otherName: String,
-        _ others: [String]
+        _ otherCommands: [String]
     ) -> String {
-        guard let near = Spelling.nearest(to: word, among: names + others) else {
+        guard let nearest = Spelling.nearest(to: word, among: names + otherCommands) else {
             return "; its commands are \(names.joined(separator: ", "))"
         }
         // If a command of each program is equally similar, suggest the command of this program.
-        let own = names.first { Spelling.distance(word, $0) == Spelling.distance(word, near) }
-        return "; did you mean \(own.map { "\(path) \($0)" } ?? "\(otherName) \(near)")?"
+        let ownCommand = names.first { Spelling.distance(word, $0) == Spelling.distance(word, nearest) }
+        return "; did you mean \(ownCommand.map { "\(path) \($0)" } ?? "\(otherName) \(nearest)")?"
     }
 }

@@ -69,7 +69,7 @@ final class SynchronousProducer {
             flushesLeft -= 1
         }
         guard acknowledgedCount == records.count else {
-            if let reason = contact?.failure(producer.hasReachedBroker) { throw KafkaError.noBroker(reason) }
+            if let reason = contact?.failureReason(producer.hasReachedBroker) { throw KafkaError.noBroker(reason) }
             throw unacknowledgedError(code: failureCode)
         }
     }

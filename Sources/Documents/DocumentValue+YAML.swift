@@ -5,21 +5,21 @@ extension DocumentValue {
     /// Returns YAML that begins with a line end if the value is a block, and with a space if the value
     /// continues the line of its key.
     private func yaml(indentation: Int) -> String {
-        let start = "\n" + String(repeating: " ", count: indentation)
+        let lineStart = "\n" + String(repeating: " ", count: indentation)
         switch self {
         case .object(let members) where !members.isEmpty:
-            return members.map { "\(start)\(Self.key($0.name)):\($0.value.yaml(indentation: indentation + 2))" }
+            return members.map { "\(lineStart)\(Self.key($0.name)):\($0.value.yaml(indentation: indentation + 2))" }
                 .joined()
         case .array(let elements) where elements.contains { !$0.members.isEmpty }:
             return
                 elements.map { element in
                     // The first key of an element is on the same line as the element's dash.
-                    "\(start)- "
+                    "\(lineStart)- "
                         + String(element.yaml(indentation: indentation + 2).trimmingPrefix { $0 == "\n" || $0 == " " })
                 }
                 .joined()
         case .null, .text, .number, .boolean, .array, .object:
-            return " " + oneLine
+            return " " + oneLineJSON
         }
     }
 

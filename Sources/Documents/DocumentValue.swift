@@ -45,7 +45,7 @@ extension DocumentValue {
     }
 
     /// Returns the object with a description, and with a title if there is one, before its other members.
-    package func described(_ description: String, title: String? = nil) -> DocumentValue {
+    package func withDescription(_ description: String, title: String? = nil) -> DocumentValue {
         .object(
             (title.map { [Member("title", .text($0))] } ?? []) + [Member("description", .text(description))] + members
         )
@@ -56,20 +56,20 @@ extension DocumentValue {
     package var json: String { json(indentation: 0) + "\n" }
 
     /// The maximum length of a line that holds a whole array or object, including its indentation.
-    private static let lineCharacters = 110
+    private static let lineCharactersMax = 110
 
     private func json(indentation: Int) -> String {
-        let line = oneLine
-        if isFlat, line.count + indentation <= Self.lineCharacters { return line }
-        let inner = String(repeating: " ", count: indentation + 2)
+        let line = oneLineJSON
+        if isFlat, line.count + indentation <= Self.lineCharactersMax { return line }
+        let memberIndentation = String(repeating: " ", count: indentation + 2)
         let end = "\n" + String(repeating: " ", count: indentation)
         switch self {
         case .array(let elements):
-            let lines = elements.map { inner + $0.json(indentation: indentation + 2) }
+            let lines = elements.map { memberIndentation + $0.json(indentation: indentation + 2) }
             return "[\n" + lines.joined(separator: ",\n") + end + "]"
         case .object(let members):
             let lines = members.map {
-                "\(inner)\(Self.quoted($0.name)): \($0.value.json(indentation: indentation + 2))"
+                "\(memberIndentation)\(Self.quoted($0.name)): \($0.value.json(indentation: indentation + 2))"
             }
             return "{\n" + lines.joined(separator: ",\n") + end + "}"
         case .null, .text, .number, .boolean: return line
@@ -83,7 +83,7 @@ extension DocumentValue {
         case .null, .text, .number, .boolean: true
         case .array(let elements): elements.allSatisfy(\.isScalar)
         case .object(let members):
-            members.isEmpty || members.count <= 3 && members.allSatisfy { $0.value.isScalar || $0.value.isShortArray }
+            members.isEmpty || members.count <= 3 && members.allSatisfy { $0.value.isScalar || $0.value.isScalarArray }
         }
     }
 
@@ -94,20 +94,20 @@ extension DocumentValue {
         }
     }
 
-    private var isShortArray: Bool {
+    private var isScalarArray: Bool {
         if case .array(let elements) = self { elements.allSatisfy(\.isScalar) } else { false }
     }
 
     /// The value as JSON in one line.
-    package var oneLine: String {
+    package var oneLineJSON: String {
         switch self {
         case .null: "null"
         case .text(let text): Self.quoted(text)
         case .number(let number): String(number)
         case .boolean(let value): value ? "true" : "false"
-        case .array(let elements): "[" + elements.map(\.oneLine).joined(separator: ", ") + "]"
+        case .array(let elements): "[" + elements.map(\.oneLineJSON).joined(separator: ", ") + "]"
         case .object(let members):
-            "{" + members.map { "\(Self.quoted($0.name)): \($0.value.oneLine)" }.joined(separator: ", ") + "}"
+            "{" + members.map { "\(Self.quoted($0.name)): \($0.value.oneLineJSON)" }.joined(separator: ", ") + "}"
         }
     }
 

@@ -56,12 +56,12 @@ struct ReplayRangeTests {
     }
 
     @Test func `A rate allows the commands of the elapsed time, and one at the start`() {
-        let rate = RecordRate(perSecond: 2)
+        let rate = RecordRate(recordsPerSecond: 2)
         #expect(rate.secondsUntil(another: 0, elapsedSeconds: 0) == 0)
         #expect(rate.secondsUntil(another: 1, elapsedSeconds: 0.25) == 0.25)
         #expect(rate.secondsUntil(another: 1, elapsedSeconds: 0.5) == 0)
         #expect(rate.secondsUntil(another: 200, elapsedSeconds: 99.75) == 0.25)
-        #expect(RecordRate(perSecond: nil).secondsUntil(another: .max, elapsedSeconds: 0) == 0)
+        #expect(RecordRate(recordsPerSecond: nil).secondsUntil(another: .max, elapsedSeconds: 0) == 0)
     }
 
     @Test func `The progress bar shows the share`() {

@@ -6,9 +6,9 @@ package struct RecordRate {
     private static let sleepMillisecondsMax: Int64 = 50
 
     /// Records per second; nil for no limit.
-    private let perSecond: Double?
+    private let recordsPerSecond: Double?
 
-    package init(perSecond: Double?) { self.perSecond = perSecond }
+    package init(recordsPerSecond: Double?) { self.recordsPerSecond = recordsPerSecond }
 
     /// Returns the seconds until another record may be written; 0 if it may be written now.
     ///
@@ -16,8 +16,8 @@ package struct RecordRate {
     ///   - sent: the number of records that have been written.
     ///   - elapsedSeconds: the time since the sender began.
     package func secondsUntil(another sent: Int, elapsedSeconds: Double) -> Double {
-        guard let perSecond else { return 0 }
-        return max(0, Double(sent) / perSecond - elapsedSeconds)
+        guard let recordsPerSecond else { return 0 }
+        return max(0, Double(sent) / recordsPerSecond - elapsedSeconds)
     }
 
     /// Sleeps for this time, but at most ``sleepMillisecondsMax``.

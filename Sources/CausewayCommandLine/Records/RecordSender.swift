@@ -36,9 +36,9 @@ package struct RecordSender {
     private static let purgeMilliseconds: Int64 = 1_000
     static let closeMilliseconds: Int64 = 5_000
     /// The time between two checks whether a broker has answered.
-    private static let checkMilliseconds: Int64 = 100
+    private static let brokerCheckMilliseconds: Int64 = 100
     /// The time between two checks of a full queue.
-    private static let roomSeconds = 0.001
+    private static let queueCheckSeconds = 0.001
 
     private let producer: Producer
     private let topic: ProducerTopic
@@ -64,7 +64,7 @@ package struct RecordSender {
             throw error
         }
         self.producer = producer
-        self.rate = RecordRate(perSecond: rate)
+        self.rate = RecordRate(recordsPerSecond: rate)
         self.contact = contact
     }
 
@@ -111,7 +111,7 @@ package struct RecordSender {
             case .queueFull:
                 if isCancelled() { return false }
                 takeReports()
-                rate.sleep(seconds: Self.roomSeconds)
+                rate.sleep(seconds: Self.queueCheckSeconds)
             case .failed(let error):
                 tally.sent += 1
                 count(failure: error.reason, tag: tag)
@@ -126,7 +126,7 @@ package struct RecordSender {
         let isFlushed = flush(flushMilliseconds)
         // If no broker has answered, librdkafka reports a timeout for each record. The contact knows the
         // cause, so its message replaces the reason.
-        if tally.acknowledged < tally.sent, let failure = contact?.failure(producer.hasReachedBroker) {
+        if tally.acknowledged < tally.sent, let failure = contact?.failureReason(producer.hasReachedBroker) {
             tally.reason = failure
         }
         if !isFlushed {
@@ -147,13 +147,15 @@ package struct RecordSender {
         let deadline = Clock.milliseconds + milliseconds
         while true {
             var reports: [Report] = []
-            let left = max(0, deadline - Clock.milliseconds)
-            let isFlushed = producer.flush(timeoutMilliseconds: min(left, Self.checkMilliseconds)) { tag, error, _ in
+            let remainingMilliseconds = max(0, deadline - Clock.milliseconds)
+            let isFlushed = producer.flush(
+                timeoutMilliseconds: min(remainingMilliseconds, Self.brokerCheckMilliseconds)
+            ) { tag, error, _ in
                 reports.append(Report(tag: tag, error: error))
             }
             count(reports)
-            if isFlushed || left == 0 { return isFlushed }
-            contact?.check(producer.hasReachedBroker)
+            if isFlushed || remainingMilliseconds == 0 { return isFlushed }
+            contact?.printIfUnanswered(producer.hasReachedBroker)
         }
     }
 
@@ -194,7 +196,7 @@ package struct RecordSender {
         var reports: [Report] = []
         producer.pollReports { tag, error, _ in reports.append(Report(tag: tag, error: error)) }
         count(reports)
-        contact?.check(producer.hasReachedBroker)
+        contact?.printIfUnanswered(producer.hasReachedBroker)
     }
 
     private mutating func count(_ reports: [Report]) {

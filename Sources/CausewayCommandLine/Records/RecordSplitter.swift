@@ -19,36 +19,36 @@ package struct RecordSplitter {
     private var line = 1
     private var isLineStart = true
     private var depth = 0
-    private var isInText = false
+    private var isInString = false
     private var isEscaped = false
 
     /// Reads the next bytes of the input, and passes every record that ends in them to the body.
     mutating func split(_ bytes: some Sequence<UInt8>, _ body: (InputRecord) throws -> Void) rethrows {
         for byte in bytes {
-            if isLineStart, byte == UInt8(ascii: "{") { try end(body) }
+            if isLineStart, byte == UInt8(ascii: "{") { try endRecord(body) }
             isLineStart = byte == UInt8(ascii: "\n")
             if record.isEmpty {
-                if !Self.isBlank(byte) { begin(with: byte) }
+                if !Self.isBlank(byte) { beginRecord(with: byte) }
             } else {
                 record.append(byte)
                 advance(byte)
             }
             let isComplete = !record.isEmpty && depth == 0 && (Self.isOpening(record[0]) || isLineStart)
-            if isComplete || record.count >= Self.recordBytesMax { try end(body) }
+            if isComplete || record.count >= Self.recordBytesMax { try endRecord(body) }
             if isLineStart { line += 1 }
         }
     }
 
     /// Passes the last record to the body, at the end of the input.
     mutating func finish(_ body: (InputRecord) throws -> Void) rethrows {
-        try end(body)
+        try endRecord(body)
     }
 
-    private mutating func begin(with byte: UInt8) {
+    private mutating func beginRecord(with byte: UInt8) {
         record.append(byte)
         recordLine = line
         depth = Self.isOpening(byte) ? 1 : 0
-        isInText = false
+        isInString = false
         isEscaped = false
     }
 
@@ -56,15 +56,15 @@ package struct RecordSplitter {
         switch byte {
         case UInt8(ascii: "\n"):
             // A JSON string cannot contain a line end, so an open quote ends here.
-            isInText = false
+            isInString = false
             isEscaped = false
         case _ where isEscaped:
             isEscaped = false
-        case UInt8(ascii: "\\") where isInText:
+        case UInt8(ascii: "\\") where isInString:
             isEscaped = true
         case UInt8(ascii: "\""):
-            isInText.toggle()
-        case _ where isInText:
+            isInString.toggle()
+        case _ where isInString:
             break
         case UInt8(ascii: "{"), UInt8(ascii: "["):
             if Self.isOpening(record[0]) { depth += 1 }
@@ -75,13 +75,13 @@ package struct RecordSplitter {
         }
     }
 
-    private mutating func end(_ body: (InputRecord) throws -> Void) rethrows {
+    private mutating func endRecord(_ body: (InputRecord) throws -> Void) rethrows {
         while let last = record.last, Self.isBlank(last) { record.removeLast() }
         guard !record.isEmpty else { return }
-        let complete = InputRecord(bytes: record, line: recordLine)
+        let completeRecord = InputRecord(bytes: record, line: recordLine)
         record.removeAll(keepingCapacity: true)
         depth = 0
-        try body(complete)
+        try body(completeRecord)
     }
 
     private static func isOpening(_ byte: UInt8) -> Bool {

@@ -40,7 +40,7 @@ extension FieldType {
     /// The type in words, for tables.
     var words: String {
         switch self {
-        case .name(let most): "string, 1 to \(Self.grouped(UInt64(most))) bytes"
+        case .name(let bytesMax): "string, 1 to \(Self.withThousandsSeparator(UInt64(bytesMax))) bytes"
         case .text: "string"
         case .policyName: "string, 1 to \(Limits.policyNameBytes) of `A-Z a-z 0-9 - _`"
         case .token:
@@ -51,12 +51,12 @@ extension FieldType {
         case .whole(let range) where range == Self.range(of: .timestamp): "integer, UNIX seconds, 10 digits"
         case .whole(let range) where range == Self.range(of: .milliseconds): "integer, UNIX milliseconds, 13 digits"
         case .whole(let range) where range.upperBound == UInt64(Int64.max): "integer"
-        case .whole(let range): "integer, \(range.lowerBound) to \(Self.grouped(range.upperBound))"
+        case .whole(let range): "integer, \(range.lowerBound) to \(Self.withThousandsSeparator(range.upperBound))"
         case .values(let values): values.map { "`\($0)`" }.joined(separator: " or ")
         case .number: "number"
         case .boolean: "boolean"
-        case .array(let element, let most):
-            "array of " + (most.map { "at most \($0) " } ?? "")
+        case .array(let element, let countMax):
+            "array of " + (countMax.map { "at most \($0) " } ?? "")
                 + element.words.replacing("string", with: "strings", maxReplacements: 1)
         case .segments: "array of two integers, 0 to 255"
         case .object(let shape): shape.words ?? "object"
@@ -69,7 +69,7 @@ extension FieldType {
         if case .whole(let range) = type { range } else { nil }
     }
 
-    private static func grouped(_ number: UInt64) -> String {
+    private static func withThousandsSeparator(_ number: UInt64) -> String {
         let digits = String(number)
         guard digits.count <= 6, digits.count > 3 else { return digits }
         return digits.dropLast(3) + "," + digits.suffix(3)
@@ -80,7 +80,7 @@ extension FieldType {
     /// Returns the type as a JSON Schema (draft 7).
     func schema(_ description: FieldDescription) -> DocumentValue {
         switch self {
-        case .name(let most): Self.plainText(1, most)
+        case .name(let bytesMax): Self.plainText(1, bytesMax)
         case .text: ["type": "string"]
         case .policyName: Self.plainText(1, Limits.policyNameBytes, pattern: "^[A-Za-z0-9_-]+$")
         case .token:
@@ -99,10 +99,10 @@ extension FieldType {
         case .values(let values): ["enum": .numbers(values)]
         case .number: ["type": "number"]
         case .boolean: ["type": "boolean"]
-        case .array(let element, let most):
+        case .array(let element, let countMax):
             .object(
                 [.init("type", "array"), .init("items", element.schema(description))]
-                    + (most.map { [.init("maxItems", .number(UInt64($0)))] } ?? [])
+                    + (countMax.map { [.init("maxItems", .number(UInt64($0)))] } ?? [])
             )
         case .segments:
             [
@@ -116,11 +116,11 @@ extension FieldType {
 
     /// Returns the schema of a string without control characters. A pattern alone would allow a line end at
     /// the end of the string, because `$` also matches there in several regular-expression libraries.
-    private static func plainText(_ least: Int, _ most: Int, pattern: String? = nil) -> DocumentValue {
+    private static func plainText(_ bytesMin: Int, _ bytesMax: Int, pattern: String? = nil) -> DocumentValue {
         .object(
             [
-                .init("type", "string"), .init("minLength", .number(UInt64(least))),
-                .init("maxLength", .number(UInt64(most))),
+                .init("type", "string"), .init("minLength", .number(UInt64(bytesMin))),
+                .init("maxLength", .number(UInt64(bytesMax))),
             ] + (pattern.map { [.init("pattern", .text($0))] } ?? [])
                 + [.init("not", ["$ref": "#/definitions/controlCharacter"])]
         )

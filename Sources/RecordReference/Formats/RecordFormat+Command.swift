@@ -119,7 +119,7 @@ private enum CommandFormat {
             ),
         ],
         otherKeys: .refused,
-        rules: [toChannel, toAudience, toActivity]
+        rules: [channelCommandRule, audienceCommandRule, activityCommandRule]
     )
 
     private static let aps = RecordShape(
@@ -188,7 +188,7 @@ private enum CommandFormat {
             ),
         ],
         otherKeys: .passed,
-        rules: [start, noStart, dismissal, content]
+        rules: [startRule, updateOrEndRule, dismissalRule, contentStateRule]
     )
 
     private static let alert = RecordShape(
@@ -227,7 +227,7 @@ extension CommandFormat {
 
     private static let startOfAps: DocumentValue = ["required": ["event"], "properties": ["event": ["const": "start"]]]
 
-    private static let toChannel = RecordRule(
+    private static let channelCommandRule = RecordRule(
         "A command with the id of a channel has no `activity`, `audience`, `device` or `token`, and is no start.",
         [
             "if": ["required": ["channel"], "properties": ["channel": ["type": "string"]]],
@@ -238,7 +238,7 @@ extension CommandFormat {
         ]
     )
 
-    private static let toAudience = RecordRule(
+    private static let audienceCommandRule = RecordRule(
         "A command to an audience has no `device`, `token` or `environment`. A start has an `activity` with `{device}` in it; an "
             + "update or end has no `activity`.",
         [
@@ -252,7 +252,7 @@ extension CommandFormat {
         ]
     )
 
-    private static let toActivity = RecordRule(
+    private static let activityCommandRule = RecordRule(
         "Every other command has an `activity` and no `channel`. A start has a `device`; an update or end has none. `token` and "
             + "`environment` come together.",
         [
@@ -275,9 +275,9 @@ extension CommandFormat {
         ]
     )
 
-    private static let filled: DocumentValue = ["minLength": 1, "properties": ["loc-key": ["minLength": 1]]]
+    private static let nonEmpty: DocumentValue = ["minLength": 1, "properties": ["loc-key": ["minLength": 1]]]
 
-    private static let start = RecordRule(
+    private static let startRule = RecordRule(
         "A start has `attributes-type`, `attributes`, and an `alert` whose `title` and `body` are not empty: the phone ignores any "
             + "other start. It has at most one of `input-push-token` and `input-push-channel`.",
         [
@@ -285,19 +285,19 @@ extension CommandFormat {
             "then": [
                 "required": ["attributes-type", "attributes", "alert"],
                 "properties": [
-                    "alert": ["required": ["title", "body"], "properties": ["title": filled, "body": filled]]
+                    "alert": ["required": ["title", "body"], "properties": ["title": nonEmpty, "body": nonEmpty]]
                 ],
                 "not": ["required": ["input-push-token", "input-push-channel"]],
             ],
         ]
     )
 
-    private static let noStart = RecordRule(
+    private static let updateOrEndRule = RecordRule(
         "Only a start has `input-push-token` or `input-push-channel`.",
         ["if": startOfAps, "else": ["properties": ["input-push-token": false, "input-push-channel": false]]]
     )
 
-    private static let dismissal = RecordRule(
+    private static let dismissalRule = RecordRule(
         "Only an end has `dismissal-date`.",
         [
             "if": ["required": ["dismissal-date"]],
@@ -305,7 +305,7 @@ extension CommandFormat {
         ]
     )
 
-    private static let content = RecordRule(
+    private static let contentStateRule = RecordRule(
         "Only an end may lack `content-state`.",
         ["if": ["properties": ["event": ["const": "end"]]], "else": ["required": ["content-state"]]]
     )

@@ -91,7 +91,7 @@ private enum RegistrationFormat {
             ),
         ],
         otherKeys: .refused,
-        rules: [ofDevice, ofActivity]
+        rules: [deviceRegistrationRule, activityRegistrationRule]
     )
 
     private static let shownVersion = RecordShape(
@@ -102,7 +102,7 @@ private enum RegistrationFormat {
         otherKeys: .refused
     )
 
-    private static let ofDevice = RecordRule(
+    private static let deviceRegistrationRule = RecordRule(
         "With `device`, there is an `attributesType`, and no `activity`, `frequentUpdates` or `shows`.",
         [
             "if": ["required": ["device"]],
@@ -113,7 +113,7 @@ private enum RegistrationFormat {
         ]
     )
 
-    private static let ofActivity = RecordRule(
+    private static let activityRegistrationRule = RecordRule(
         "Without `device`, there is an `activity`, and no `attributesType` or `channels`.",
         [
             "if": ["not": ["required": ["device"]]],

@@ -18,10 +18,10 @@ extension RecordFormat {
             ("traceparent", "As the command's; with tracing, the worker's span."), ("tracestate", "As the command's."),
         ],
         isInput: false,
-        variants: [ofCommand, ofRange, ofAudience, ofBroadcast]
+        variants: [commandResult, rangeResult, audienceResult, broadcastResult]
     )
 
-    private static let ofCommand = Variant(
+    private static let commandResult = Variant(
         name: "commandResult",
         title: "Result of a command",
         introduction: """
@@ -79,7 +79,7 @@ extension RecordFormat {
         moreExamples: CommandResultExamples.all
     )
 
-    private static let ofRange = Variant(
+    private static let rangeResult = Variant(
         name: "rangeResult",
         title: "Result of a range of an audience",
         introduction:
@@ -100,7 +100,7 @@ extension RecordFormat {
             + #""times": {"first": 1790000004098, "last": 1790000009870}}"#
     )
 
-    private static let ofAudience = Variant(
+    private static let audienceResult = Variant(
         name: "audienceResult",
         title: "Result of a command to an audience",
         introduction: "It has `ranges`. It comes when the last range is done, and has the sums of all ranges.",
@@ -140,7 +140,7 @@ extension RecordFormat {
             + #""times": {"record": 1790000004001, "admitted": 1790000004005, "first": 1790000004098, "last": 1790000011013}}"#
     )
 
-    private static let ofBroadcast = Variant(
+    private static let broadcastResult = Variant(
         name: "broadcastResult",
         title: "Result of a broadcast",
         introduction:

@@ -89,7 +89,7 @@ package struct RecordShape: Sendable {
                     case .meaning: field.meaning
                     case .words: field.type.words.replacing("`", with: "")
                     }
-                return DocumentValue.Member(field.name, field.type.schema(description).described(text))
+                return DocumentValue.Member(field.name, field.type.schema(description).withDescription(text))
             }
             + forbidden.map { DocumentValue.Member($0, false) }
         var members: [DocumentValue.Member] = [.init("type", "object"), .init("properties", .object(properties))]
@@ -103,7 +103,7 @@ package struct RecordShape: Sendable {
         }
         if otherKeys == .refused { members.append(.init("additionalProperties", false)) }
         if !rules.isEmpty {
-            let texts = rules.map { $0.schema.described($0.text) }
+            let texts = rules.map { $0.schema.withDescription($0.text) }
             members.append(.init("allOf", .array(texts)))
         }
         return .object(members)

@@ -26,14 +26,18 @@ package enum AsyncAPIFile {
                 "license": ["name": "Apache 2.0", "url": "https://www.apache.org/licenses/LICENSE-2.0"],
             ],
             "defaultContentType": "application/json",
-            "channels": .object(formats.map { Member($0.name, channel($0)) } + [Member("deadLetter", deadLetters)]),
+            "channels": .object(
+                formats.map { Member($0.name, channel($0)) } + [Member("deadLetter", deadLetterChannel)]
+            ),
             "operations": .object(
                 formats.map { Member(operationName($0), operation($0)) } + [
-                    Member("receiveDeadLetter", readDeadLetters)
+                    Member("receiveDeadLetter", receiveDeadLetter)
                 ]
             ),
             "components": [
-                "messages": .object(formats.map { Member($0.name, message($0)) } + [Member("deadLetter", deadLetter)])
+                "messages": .object(
+                    formats.map { Member($0.name, message($0)) } + [Member("deadLetter", deadLetterMessage)]
+                )
             ],
         ]
     }
@@ -88,19 +92,19 @@ package enum AsyncAPIFile {
         return ["type": "object", "properties": .object(properties)]
     }
 
-    private static let deadLetters: DocumentValue = [
+    private static let deadLetterChannel: DocumentValue = [
         "address": .text(DeadLetterReference.topic),
         "description": .text(DeadLetterReference.introduction),
         "messages": ["deadLetter": ["$ref": "#/components/messages/deadLetter"]],
     ]
 
-    private static let readDeadLetters: DocumentValue = [
+    private static let receiveDeadLetter: DocumentValue = [
         "action": "receive",
         "channel": ["$ref": "#/channels/deadLetter"],
         "messages": [["$ref": "#/channels/deadLetter/messages/deadLetter"]],
     ]
 
-    private static let deadLetter: DocumentValue = [
+    private static let deadLetterMessage: DocumentValue = [
         "name": "deadLetter",
         "title": "Dead letter",
         "contentType": "application/octet-stream",

@@ -33,15 +33,15 @@ package enum LibraryRulesFile {
         return digits.count > 4 ? "\(digits.dropLast(3))_\(digits.suffix(3))" : digits
     }
 
-    private static let lineCharacters = 110
+    private static let lineCharactersMax = 110
 
     /// Returns a schema as a Swift string literal with short lines.
     private static func literal(_ format: RecordFormat) -> String {
         let definitions = DocumentValue.Member("definitions", ["controlCharacter": FieldType.controlCharacter])
         let schema = DocumentValue.object(format.variants[0].shape.schema(.words).members + [definitions])
         var lines: [String] = []
-        for word in schema.oneLine.split(separator: " ") {
-            if let last = lines.last, last.count + word.count < lineCharacters {
+        for word in schema.oneLineJSON.split(separator: " ") {
+            if let last = lines.last, last.count + word.count < lineCharactersMax {
                 lines[lines.count - 1] = "\(last) \(word)"
             } else {
                 lines.append(String(word))

@@ -29,7 +29,10 @@ extension RecordFormat {
             ["$ref": .text("#/definitions/\(variant.name)")]
         }
         let shapes = variants.map { (variant: Variant) -> DocumentValue.Member in
-            .init(variant.name, variant.shape.schema(.meaning).described(variant.introduction, title: variant.title))
+            .init(
+                variant.name,
+                variant.shape.schema(.meaning).withDescription(variant.introduction, title: variant.title)
+            )
         }
         return .object(
             header + [.init("oneOf", .array(references)), .init("definitions", .object(shapes + definitions))]

@@ -33,7 +33,7 @@ extension RecordPage {
         "## Codes of invalid records\n\n"
         + markdownTable(["code", "meaning"], FaultReference.all.map { ["`\($0.name)`", $0.meaning] })
 
-    static let traps = """
+    static let silentFailures = """
         ## Traps
 
         APNs answers 200 and the result is `accepted`, but the phone shows nothing new, if
@@ -46,7 +46,7 @@ extension RecordPage {
 
         """
 
-    static let differences =
+    static let schemaDifferences =
         """
         ## What the schemas cannot say
 

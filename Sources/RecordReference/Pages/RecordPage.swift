@@ -5,8 +5,10 @@ package enum RecordPage {
     package static let path = "Documentation/records.md"
 
     package static var markdown: String {
-        ([introduction] + RecordFormat.all.map(section) + [deadLetters, outcomes, reasons, faults, traps, differences])
-            .joined(separator: "\n")
+        ([introduction] + RecordFormat.all.map(section) + [
+            deadLetters, outcomes, reasons, faults, silentFailures, schemaDifferences,
+        ])
+        .joined(separator: "\n")
     }
 
     private static let introduction = """
@@ -69,13 +71,13 @@ package enum RecordPage {
     }
 
     private static func allRules(_ shape: RecordShape) -> [String] {
-        let others =
+        let otherKeyRules =
             switch shape.otherKeys {
             case .refused: ["The record has no other keys."]
             case .passed, .ignored: [] as [String]
             }
         return shape.rules.map(\.text) + shape.fields.flatMap { $0.type.shapes.flatMap { $0.rules.map(\.text) } }
-            + others
+            + otherKeyRules
     }
 
     private static let deadLetters =

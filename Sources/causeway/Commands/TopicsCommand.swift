@@ -114,7 +114,8 @@ struct TopicsCommand: ParsableCommand {
         let contact = BrokerContact(of: "causeway topics", properties: properties)
         let administrator = try TopicAdministrator(properties: properties, logHandler: contact)
         defer { _ = administrator.close(deadlineMilliseconds: 5_000) }
-        guard administrator.awaitBroker(timeoutMilliseconds: timeoutMilliseconds, { contact.check(false) }) else {
+        guard administrator.awaitBroker(timeoutMilliseconds: timeoutMilliseconds, { contact.printIfUnanswered(false) })
+        else {
             throw contact.error
         }
         let partitionCounts = try administrator.partitionCounts(timeoutMilliseconds: timeoutMilliseconds)

@@ -79,9 +79,9 @@ final class TopicPrinter: ConsumerHandler {
                 StandardStreams.printError("causeway results: \(error)")
                 if error.isFatal || (!follows && !error.isRetriable) { throw error }
             case .none:
-                contact.check(consumer.hasReachedBroker)
+                contact.printIfUnanswered(consumer.hasReachedBroker)
                 if !follows, Clock.milliseconds > deadline {
-                    throw contact.failure(consumer.hasReachedBroker).map { KafkaError.noBroker($0) }
+                    throw contact.failureReason(consumer.hasReachedBroker).map { KafkaError.noBroker($0) }
                         ?? Self.silenceError
                 }
                 guard buffer.isEmpty else {

@@ -47,7 +47,7 @@ struct ReplayRebuilding {
         self.queries = queries
         self.store = store
         self.isCancelled = isCancelled
-        self.rate = RecordRate(perSecond: rate)
+        self.rate = RecordRate(recordsPerSecond: rate)
     }
 
     /// Sets the activities whose registrations are remembered. Without a store, the decisions about their

@@ -35,7 +35,8 @@ struct ReplaySource {
         let contact = BrokerContact(of: "causeway replay", properties: properties)
         reader = try PartitionReader(properties: properties, topic: topic, logHandler: contact)
         do throws(KafkaError) {
-            guard reader.awaitBroker(timeoutMilliseconds: Self.requestTimeoutMilliseconds, { contact.check(false) })
+            guard
+                reader.awaitBroker(timeoutMilliseconds: Self.requestTimeoutMilliseconds, { contact.printIfUnanswered(false) })
             else {
                 throw contact.error
             }
