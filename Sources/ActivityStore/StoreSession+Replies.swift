@@ -114,7 +114,7 @@ extension StoreSession {
 
     private func settledReply(_ retiredToken: Bool, _ departures: Bytes?) -> ParsedReply {
         var result = StoreReply<Bytes>(.settled)
-        result.retiredToken = retiredToken
+        result.hasRetiredToken = retiredToken
         result.departures = departures
         return .reply(result)
     }

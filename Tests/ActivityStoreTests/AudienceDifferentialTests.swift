@@ -66,7 +66,7 @@ import Testing
         #expect(granted.channels == AudienceChannels(sandbox: channel))
         var counts = MemberCounts()
         counts[.delivered] = 3
-        let range = try #require(SegmentRange(index: 0, count: 1))
+        let range = try #require(SegmentRange(index: 0, rangeCount: 1))
         let part = BroadcastPart(environment: .sandbox, rangeCount: 1, broadcastCount: 1)
         var calls: [AudienceCaller.Operation] = [
             .finishBroadcast(part, version: admission.version, .failed, RoundTimes()),
@@ -74,7 +74,7 @@ import Testing
         ]
         if !isRangeLast { calls.reverse() }
         let first = try caller.perform(calls[0], audience: audience)
-        #expect(first.totals == nil && first.rangesLeft == 1)
+        #expect(first.totals == nil && first.partsLeft == 1)
         // Redis counts a repeated call only once, so its reply stays the same.
         #expect(try caller.perform(calls[0], audience: audience) == first)
         let last = try caller.perform(calls[1], audience: audience)
@@ -246,7 +246,7 @@ struct RecordHistory {
 
     private mutating func range() -> SegmentRange {
         let count = random.pick([1, 2, 2, 4])
-        guard let range = SegmentRange(index: random.below(count), count: count) else {
+        guard let range = SegmentRange(index: random.below(count), rangeCount: count) else {
             preconditionFailure("a range within its bounds")
         }
         return range

@@ -32,11 +32,11 @@ import Testing
         let server = try RedisServer()
         let caller = try AudienceCaller(server)
         let entries = AudienceScene.entries(0..<300, at: caller.loop.wallMilliseconds)
-        let ranges = try (0..<2).map { try #require(SegmentRange(index: $0, count: 2)) }
+        let ranges = try (0..<2).map { try #require(SegmentRange(index: $0, rangeCount: 2)) }
         try caller.join(entries)
         let grant = try #require(try caller.perform(.admit(admission())).grant)
         let firstFinished = try caller.perform(.finish(ranges[0], version: version, delivered(100), RoundTimes()))
-        #expect(firstFinished.rangesLeft == 1)
+        #expect(firstFinished.partsLeft == 1)
         #expect(try caller.perform(.claim(ranges[1], claim: 7)).verdict == .progress)
         server.command("FLUSHALL")
 
@@ -47,10 +47,10 @@ import Testing
         let checkpoint = try caller.perform(.checkpoint(ranges[1], claim: 7, text: [1, 2]))
         #expect(checkpoint.verdict == .lost && checkpoint.newest == nil)
         #expect(try caller.perform(.claim(ranges[1], claim: 8)).bytes == [])
-        #expect(try caller.perform(.checkpoint(ranges[1], claim: 7, text: [3])).verdict == .foreign)
+        #expect(try caller.perform(.checkpoint(ranges[1], claim: 7, text: [3])).verdict == .claimedByAnother)
         // Redis has forgotten that range 0 ended, and also its counts. So one range is still left when range
         // 1 ends, and there are no totals.
-        #expect(try caller.perform(.finish(ranges[1], version: version, delivered(200), RoundTimes())).rangesLeft == 1)
+        #expect(try caller.perform(.finish(ranges[1], version: version, delivered(200), RoundTimes())).partsLeft == 1)
         #expect(try caller.perform(.newest).verdict == .unknown)
 
         // The lane's cache still has the bounds of pages that no longer exist. Each member must still join
@@ -63,7 +63,7 @@ import Testing
             _ = try caller.perform(.finish(range, version: version, delivered(count), RoundTimes()))
         }
         let again = try caller.perform(.finish(ranges[1], version: version, delivered(199), RoundTimes()))
-        #expect(again.rangesLeft == 0 && again.totals == delivered(300))
+        #expect(again.partsLeft == 0 && again.totals == delivered(300))
         #expect(caller.failures.isEmpty)
     }
 

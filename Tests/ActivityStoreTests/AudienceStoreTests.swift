@@ -170,7 +170,7 @@ import Testing
         let entry = AudienceScene.entries(0..<1, at: 1)[0]
         var long = entry
         long.identifier = [UInt8](repeating: 0x61, count: Limits.identifierBytes + 1)
-        let range = try #require(SegmentRange(index: 0, count: 1))
+        let range = try #require(SegmentRange(index: 0, rangeCount: 1))
         let text = [UInt8](repeating: 0, count: AudienceLimits.progressBytes + 1)
         for operation: AudienceCaller.Operation in [
             .append(long), .settle(version: Version(timestamp: -1, sequence: 0)),
@@ -215,11 +215,11 @@ import Testing
                 caller.turn(limitMilliseconds: 60_000) { (try? caller.perform(.admit(admission)).verdict) == .send }
             )
             for index in 0..<count {
-                let range = try #require(SegmentRange(index: index, count: count))
+                let range = try #require(SegmentRange(index: index, rangeCount: count))
                 #expect(try caller.perform(.claim(range, claim: 1)).verdict == .progress)
                 #expect(try caller.perform(.checkpoint(range, claim: 1, text: [1])).verdict == .settled)
                 let reply = try caller.perform(.finish(range, version: version, MemberCounts(), RoundTimes()))
-                #expect(reply.rangesLeft == count - index - 1)
+                #expect(reply.partsLeft == count - index - 1)
             }
             #expect(try caller.perform(.settle(version: version)).verdict == .settled)
         }

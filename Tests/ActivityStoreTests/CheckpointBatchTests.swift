@@ -10,7 +10,9 @@ import Testing
 @Suite(.serialized, .ownThread) struct CheckpointBatchTests {
     private static let otherAudience = AudienceDigest(value: 2)
 
-    private func range(_ index: Int) throws -> SegmentRange { try #require(SegmentRange(index: index, count: 256)) }
+    private func range(_ index: Int) throws -> SegmentRange {
+        try #require(SegmentRange(index: index, rangeCount: 256))
+    }
 
     /// Returns a server on which each range is claimed. The server counts commands from zero.
     private func callerWithClaims(_ ranges: Int) throws -> (RedisServer, AudienceCaller) {
@@ -40,10 +42,14 @@ import Testing
     @Test func `Each checkpoint is separately recorded, another worker's, or lost`() throws {
         let (_, caller) = try callerWithClaims(3)
         let own = try caller.issue(.checkpoint(range(0), claim: 0, text: [1]))
-        let foreign = try caller.issue(.checkpoint(range(1), claim: 9, text: [2]))
+        let claimedByAnother = try caller.issue(.checkpoint(range(1), claim: 9, text: [2]))
         let unclaimed = try caller.issue(.checkpoint(range(4), claim: 9, text: [3]))
         try caller.turnUntilQuiet()
-        #expect([own, foreign, unclaimed].map { caller.replies[$0]?.verdict } == [.settled, .foreign, .lost])
+        #expect(
+            [own, claimedByAnother, unclaimed].map { caller.replies[$0]?.verdict } == [
+                .settled, .claimedByAnother, .lost,
+            ]
+        )
         #expect(try caller.perform(.claim(range(1), claim: 1)).bytes == [])
         #expect(try caller.perform(.claim(range(4), claim: 1)).bytes == [])
     }

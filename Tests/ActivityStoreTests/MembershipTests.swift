@@ -147,11 +147,11 @@ import Testing
         let nobody = Version(timestamp: 0, sequence: 0)
         #expect(comparison.admit(.retire(version: nobody, retirement("bb"))).departures == nil)
         let retired = comparison.admit(.retire(version: nobody, retirement("aa")))
-        #expect(retired.retiredToken && retired.departures == departures(1, 2, at: 101))
+        #expect(retired.hasRetiredToken && retired.departures == departures(1, 2, at: 101))
         // The reply to the retirement was lost, so the retirement is repeated. The second reply names the
         // same audiences.
         let again = comparison.admit(.retire(version: nobody, retirement("aa")))
-        #expect(!again.retiredToken && again.departures == departures(1, 2, at: 101))
+        #expect(!again.hasRetiredToken && again.departures == departures(1, 2, at: 101))
         #expect(comparison.verdict(register(in: list(1, 2))) == .stale)
         #expect(comparison.admit(register("bb", at: 200, in: list(1))).departures == departures(2, at: 200))
         // A settlement of an unknown activity stores nothing.
@@ -250,9 +250,9 @@ import Testing
             retirement: retirement("aa")
         )
         let reply = comparison.admit(dead)
-        #expect(reply.retiredToken && reply.departures == departures(1, at: 101))
+        #expect(reply.hasRetiredToken && reply.departures == departures(1, at: 101))
         let again = comparison.admit(dead)
-        #expect(!again.retiredToken && again.departures == departures(1, at: 101))
+        #expect(!again.hasRetiredToken && again.departures == departures(1, at: 101))
         comparison.settle(confirm(101))
         #expect(comparison.admit(dead).departures == nil)
     }

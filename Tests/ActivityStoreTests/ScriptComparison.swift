@@ -57,7 +57,7 @@ final class ScriptComparison {
     func settle(_ call: Operation, _ key: TestKey? = nil) -> Bool {
         let reply = admit(call, key)
         #expect(reply.verdict == .settled)
-        return reply.retiredToken
+        return reply.hasRetiredToken
     }
 
     func refundStart(_ budget: Policy.Bucket, draw: Int64) {

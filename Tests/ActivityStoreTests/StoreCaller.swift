@@ -19,7 +19,7 @@ final class StoreCaller: ActivityStoreHandler {
         static func admitted(_ tag: UInt64, _ reply: OwnedReply) -> Event { .replied(tag, reply) }
         static func settled(_ tag: UInt64, _ retiredToken: Bool) -> Event {
             var reply = OwnedReply(.settled)
-            reply.retiredToken = retiredToken
+            reply.hasRetiredToken = retiredToken
             return .replied(tag, reply)
         }
     }

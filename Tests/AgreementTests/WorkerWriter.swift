@@ -102,7 +102,7 @@ struct WorkerWriter {
 
     private mutating func rangeResult() -> [UInt8] {
         let count = 1 << randomNumber(0...8)
-        guard let range = SegmentRange(index: randomNumber(0...count - 1), count: count) else { return [] }
+        guard let range = SegmentRange(index: randomNumber(0...count - 1), rangeCount: count) else { return [] }
         var result = RangeResultRecord(command: name(ofAudience: true), range: range, members: counts(), times: times())
         result.isSuperseded = randomBool()
         return jsonBytes { result.write(to: &$0) }

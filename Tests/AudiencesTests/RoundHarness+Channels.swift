@@ -71,7 +71,7 @@ extension RoundHarness {
         let value =
             #"{"app":"com.example.match","audience":"match-1","activity":"final-{device}","id":"\#(number)","aps":{\#(members)"timestamp":\#(timestamp),"event":"start","attributes-type":"A","attributes":{},"content-state":{"c":\#(number)},"alert":{"title":"t","body":"b"}}}"#
         let instruction = FanoutInstruction(
-            range: try #require(SegmentRange(index: 0, count: 1)),
+            range: try #require(SegmentRange(index: 0, rangeCount: 1)),
             grant: AudienceGrant(
                 timestamp: timestamp,
                 priority: 10,

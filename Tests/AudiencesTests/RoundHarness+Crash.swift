@@ -8,7 +8,7 @@ import LiveActivity
 extension RoundHarness {
     /// Stores a checkpoint of the only range, as another worker would have written it.
     func record(_ checkpoint: [UInt8]) {
-        guard let range = SegmentRange(index: 0, count: 1) else { return }
+        guard let range = SegmentRange(index: 0, rangeCount: 1) else { return }
         store.nowMilliseconds = now
         _ = store.perform(call(.claim(range, claim: 1)))
         _ = store.perform(call(.checkpoint(range, claim: 1, text: checkpoint)))

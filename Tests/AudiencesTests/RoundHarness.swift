@@ -131,7 +131,7 @@ final class RoundHarness {
             "{\"app\":\"\(app)\",\"audience\":\"\(audience)\",\"id\":\"\(number)\",\"priority\":10,\"aps\":{\(alert)\"timestamp\":\(timestamp),\"event\":\"\(event)\",\"content-state\":{\"c\":\(number)}}}"
                 .utf8
         )
-        guard let range = SegmentRange(index: 0, count: 1) else { return }
+        guard let range = SegmentRange(index: 0, rangeCount: 1) else { return }
         let grant = AudienceGrant(
             timestamp: grantedTimestamp ?? timestamp,
             priority: 5,

@@ -133,7 +133,7 @@ enum Worker {
     )
 
     static func rangeResult() throws -> Data {
-        guard let range = SegmentRange(index: 0, count: 4) else { throw CocoaError(.featureUnsupported) }
+        guard let range = SegmentRange(index: 0, rangeCount: 4) else { throw CocoaError(.featureUnsupported) }
         return withName { name in
             written { RangeResultRecord(command: name, range: range, members: counts, times: times).write(to: &$0) }
         }

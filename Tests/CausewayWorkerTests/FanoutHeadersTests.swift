@@ -6,7 +6,7 @@ import Testing
 @Suite struct FanoutHeadersTests {
     private static func instruction(range: (index: Int, count: Int)) throws -> FanoutInstruction {
         FanoutInstruction(
-            range: try #require(SegmentRange(index: range.index, count: range.count)),
+            range: try #require(SegmentRange(index: range.index, rangeCount: range.count)),
             grant: AudienceGrant(
                 timestamp: 1_790_000_001,
                 priority: 5,

@@ -100,7 +100,7 @@ private final class AudienceStage {
         return counts
     }
 
-    private func range(_ index: Int) throws -> SegmentRange { try #require(SegmentRange(index: index, count: 4)) }
+    private func range(_ index: Int) throws -> SegmentRange { try #require(SegmentRange(index: index, rangeCount: 4)) }
 
     func finishRanges(of version: Version) throws {
         for index in 0..<4 {

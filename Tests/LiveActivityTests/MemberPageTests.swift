@@ -43,7 +43,7 @@ struct MemberPageTests {
         var bytes = PageBytes([entry]).bytes
         // Earlier releases set bit 3 (frequent updates) for every device. In an entry of a device, the bit
         // now means that the device accepts no channels.
-        let flags = MemberPage.Header.bytes + 6
+        let flags = MemberPage.Header.byteCount + 6
         bytes[flags] = 2 | 8
         #expect(try PageBytes(raw: bytes).members().map(\.supportsChannels) == [false])
         bytes[flags] = 2
@@ -97,7 +97,7 @@ struct MemberPageTests {
 
     @Test func `Bytes that do not begin with a header are no page`() {
         let header = PageBytes([]).bytes
-        #expect(header.count == MemberPage.Header.bytes)
+        #expect(header.count == MemberPage.Header.byteCount)
         let long = header + [UInt8](repeating: 0, count: AudienceLimits.pageBytes)
         for bytes in [
             [], Array(header.dropLast()), [2] + header.dropFirst(), PageBytes([], lowerBound: 5, nextBound: 5).bytes,

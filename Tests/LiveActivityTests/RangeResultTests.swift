@@ -32,7 +32,7 @@ struct RangeResultTests {
     func `A range's result has its segments, a count of each outcome that occurred, and the first and the last answer`()
         throws
     {
-        let range = try #require(SegmentRange(index: 3, count: 16))
+        let range = try #require(SegmentRange(index: 3, rangeCount: 16))
         let object = try Self.withName(identifier: "goal-17") { name in
             try written { writer in
                 RangeResultRecord(
@@ -60,7 +60,7 @@ struct RangeResultTests {
     }
 
     @Test func `A result without any push has no times, and names a command without id by its place`() throws {
-        let range = try #require(SegmentRange(index: 0, count: 1))
+        let range = try #require(SegmentRange(index: 0, rangeCount: 1))
         let object = try Self.withName(identifier: nil) { name in
             try written { writer in
                 RangeResultRecord(command: name, range: range, members: MemberCounts(), times: RoundTimes())

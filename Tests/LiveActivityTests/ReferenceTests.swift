@@ -135,7 +135,7 @@ struct ReferenceTests {
     private static let everyTime = RoundTimes(firstResponseMilliseconds: 1, lastResponseMilliseconds: 2)
 
     @Test func `The reference has exactly the fields of the results of audiences`() throws {
-        let range = try #require(SegmentRange(index: 3, count: 16))
+        let range = try #require(SegmentRange(index: 3, rangeCount: 16))
         let dropped = Record("lineups")
         try withName(audience: "m1") { name in
             func record(_ counts: MemberCounts, _ times: RoundTimes) throws -> [String: Any] {

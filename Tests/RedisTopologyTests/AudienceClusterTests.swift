@@ -64,7 +64,7 @@ import Testing
         var configuration = RedisConfiguration(url: try RedisURL(cluster.url), topology: .cluster)
         configuration.responseDeadlineMilliseconds = 20_000
         let crowd = try AudienceCaller(configuration)
-        let range = try #require(SegmentRange(index: 0, count: 1))
+        let range = try #require(SegmentRange(index: 0, rangeCount: 1))
         #expect(crowd.turn { crowd.store.isReady })
         crowd.joinMore(1_500)
         #expect(crowd.turn { crowd.waitingCount == 0 })
@@ -94,10 +94,10 @@ import Testing
         #expect(lost.allSatisfy { slots.contains(AudienceCaller.slot(ofMember: $0)) })
         // The new primary has lost the second claim and still has the first one, so the second claim's
         // checkpoint is refused.
-        #expect(try crowd.ask(.checkpoint(range, claim: 2, text: [3])).verdict == .foreign)
+        #expect(try crowd.ask(.checkpoint(range, claim: 2, text: [3])).verdict == .claimedByAnother)
         #expect(try crowd.ask(.claim(range, claim: 2)).bytes == [1])
         #expect(try crowd.ask(.checkpoint(range, claim: 2, text: [3])).verdict == .settled)
-        #expect(try crowd.ask(.checkpoint(range, claim: 1, text: [4])).verdict == .foreign)
+        #expect(try crowd.ask(.checkpoint(range, claim: 1, text: [4])).verdict == .claimedByAnother)
         // Joins the lost members again, as when their registrations are read again.
         crowd.join(lost)
         #expect(crowd.turn { crowd.waitingCount == 0 })
@@ -109,7 +109,7 @@ import Testing
         var configuration = RedisConfiguration(url: try RedisURL(cluster.url), topology: .cluster)
         configuration.responseDeadlineMilliseconds = 20_000
         let crowd = try AudienceCaller(configuration)
-        let ranges = try (0..<2).map { try #require(SegmentRange(index: $0, count: 2)) }
+        let ranges = try (0..<2).map { try #require(SegmentRange(index: $0, rangeCount: 2)) }
         let version = Version(timestamp: 1_790_000_000, sequence: 0)
         var counts = MemberCounts()
         counts[.delivered] = 7
@@ -117,7 +117,7 @@ import Testing
         crowd.joinMore(2_000)
         #expect(crowd.turn { crowd.waitingCount == 0 })
         _ = try crowd.ask(.claim(ranges[0], claim: 1))
-        #expect(try crowd.ask(.finish(ranges[1], version: version, counts, RoundTimes())).rangesLeft == 1)
+        #expect(try crowd.ask(.finish(ranges[1], version: version, counts, RoundTimes())).partsLeft == 1)
         let directory = try crowd.ask(.directory(segment: 3)).bytes
         let page = try crowd.ask(.page(segment: 3, lowerBound: 0)).bytes
         #expect(page?.isEmpty == false)

@@ -31,7 +31,7 @@ enum AudienceScript: Int, CaseIterable {
         ("PAGE_RENEWAL_SECONDS", PageLimits.renewalSeconds),
         ("PAGE_ACTIVITY_LIFETIME", PageLimits.activityLifetimeMilliseconds),
         ("PAGE_DEVICE_LIFETIME", PageLimits.deviceLifetimeMilliseconds),
-        ("PAGE_HEADER_BYTES", Int64(MemberPage.Header.bytes)),
+        ("PAGE_HEADER_BYTES", Int64(MemberPage.Header.byteCount)),
         ("PAGE_IS_FULL", Int64(MemberPage.Flag.isFull)),
         ("PAGES_MAX", Int64(PageLimits.pagesMax)),
         ("GROWTH_BYTES", Int64(PageLimits.growthBytes)), ("GROWTH_END", Int64(PageLimits.growthEndBytes)),

@@ -56,7 +56,7 @@ extension AudienceSession {
     }
 
     /// Indexed by the number with which the script answers a checkpoint.
-    private static let checkpointVerdicts: [AudienceVerdict] = [.foreign, .settled, .lost]
+    private static let checkpointVerdicts: [AudienceVerdict] = [.claimedByAnother, .settled, .lost]
 
     /// Takes the reply to checkpoints: the newest admitted version, and for each checkpoint whether it was
     /// recorded.
@@ -111,7 +111,7 @@ extension AudienceSession {
             let priority = reader.number(2, in: 5...10), let frequentPriority = reader.number(3, in: 5...10),
             let demoted = reader.number(4, in: 0...1),
             let rangeCount = reader.number(5, in: 1...Int64(MemberLocation.segmentCount)),
-            SegmentRange(index: 0, count: Int(rangeCount)) != nil
+            SegmentRange(index: 0, rangeCount: Int(rangeCount)) != nil
         else { return nil }
         var result = AudienceReply<Bytes>(.send)
         result.grant = AudienceGrant(
@@ -181,7 +181,7 @@ extension AudienceSession {
             (rangesLeft == 0) == (reply.elementCount == 3)
         else { return nil }
         var result = AudienceReply<Bytes>(.finished)
-        result.rangesLeft = Int(rangesLeft)
+        result.partsLeft = Int(rangesLeft)
         if rangesLeft == 0 {
             let bytes = reader.element(2).bytes
             let hasBroadcasts = bytes.count == StoredCounts.bytes + StoredBroadcast.bytes

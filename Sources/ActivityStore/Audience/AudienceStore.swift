@@ -129,7 +129,7 @@ extension AudienceCall<UnsafeRawBufferPointer>.Operation {
         switch self {
         case .admit(let admission):
             admission.version.isStorable && admission.body.count <= Limits.recordBytes
-                && SegmentRange(index: 0, count: Int(admission.rangeCount)) != nil
+                && SegmentRange(index: 0, rangeCount: Int(admission.rangeCount)) != nil
         case .settle(let version), .finish(_, let version, _, _), .finishBroadcast(_, let version, _, _):
             version.isStorable
         case .checkpoint(_, _, let text): text.count <= AudienceLimits.progressBytes

@@ -37,7 +37,7 @@ extension CommandWriter {
             argument(letter: UInt8(ascii: "f"))
             argument(count: StoredVersion.bytes + 2) {
                 $0.storedVersion(version)
-                $0.number(UInt64(range.count), bytes: 2)
+                $0.number(UInt64(range.rangeCount), bytes: 2)
             }
             argument(number: UInt64(range.index), bytes: 2)
             argument(count: StoredCounts.bytes) { $0.counts(counts, times) }
@@ -89,7 +89,7 @@ extension CommandWriter {
 
     private mutating func argument(_ range: SegmentRange) {
         argument(count: 4) {
-            $0.number(UInt64(range.count), bytes: 2)
+            $0.number(UInt64(range.rangeCount), bytes: 2)
             $0.number(UInt64(range.index), bytes: 2)
         }
     }

@@ -81,7 +81,7 @@ public struct AudienceInspection: Sendable, Equatable {
         for (field, value) in values where field.first == UInt8(ascii: "p") && !value.isEmpty {
             var part = InspectedField(name: "p", bytes: field.dropFirst())
             let (count, index) = (Int(try part.number(bytes: 2)), Int(try part.number(bytes: 2)))
-            guard let range = SegmentRange(index: index, count: count) else { throw part.error }
+            guard let range = SegmentRange(index: index, rangeCount: count) else { throw part.error }
             progress.append(Progress(range: range, checkpoint: value))
         }
         for environment in DeviceEnvironment.allCases {
@@ -89,7 +89,7 @@ public struct AudienceInspection: Sendable, Equatable {
             guard let value = values[Array(name.utf8)] else { continue }
             channels.append(try Channel(InspectedField(name: name, bytes: value[...]), environment))
         }
-        progress.sort { ($0.range.count, $0.range.index) < ($1.range.count, $1.range.index) }
+        progress.sort { ($0.range.rangeCount, $0.range.index) < ($1.range.rangeCount, $1.range.index) }
     }
 
     /// Returns what is left of the audience's budgets of priority 10, for members without and with frequent
@@ -144,7 +144,7 @@ extension AudienceInspection.Round {
         rangeCount = Int(try part.number(bytes: 2))
         admittedAtMilliseconds = try part.recordMilliseconds()
         isFinished = try part.byte() & 1 == 1
-        guard SegmentRange(index: 0, count: rangeCount) != nil else { throw part.error }
+        guard SegmentRange(index: 0, rangeCount: rangeCount) != nil else { throw part.error }
         let stored = values[[UInt8(ascii: "t")] + name]?.prefix(StoredCounts.bytes)
         if isFinished, let totals = stored?.withUnsafeBytes({ StoredCounts.read($0) }) {
             finishedRanges = Set(0..<rangeCount)

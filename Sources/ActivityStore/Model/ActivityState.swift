@@ -293,18 +293,18 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
                 expiry = .renewed
             }
             var reply = StoreReply<[UInt8]>(.settled)
-            reply.retiredToken = retirement.map { retire(by: $0) } ?? false
+            reply.hasRetiredToken = retirement.map { retire(by: $0) } ?? false
             if settlement == .accepted, self.version == version, isEnded, !audiences.currentDigests.isEmpty {
                 expiry = .renewed
                 leaveAtEnd()
             }
             reply.departures = departures
-            return (reply, reply.retiredToken ? .renewed : expiry)
+            return (reply, reply.hasRetiredToken ? .renewed : expiry)
         case .retire(_, let retirement):
             var reply = StoreReply<[UInt8]>(.settled)
-            reply.retiredToken = retire(by: retirement)
+            reply.hasRetiredToken = retire(by: retirement)
             reply.departures = departures
-            return (reply, reply.retiredToken ? .renewed : .unchanged)
+            return (reply, reply.hasRetiredToken ? .renewed : .unchanged)
         default:
             preconditionFailure("no settlement")
         }

@@ -97,7 +97,7 @@ extension AudienceReply {
         reply.timestamp = timestamp
         reply.expiration = expiration
         reply.isEnd = isEnd
-        reply.rangesLeft = rangesLeft
+        reply.partsLeft = partsLeft
         reply.totals = totals
         reply.times = times
         reply.bytes = bytes.map(transform)

@@ -206,7 +206,7 @@ package struct AudienceState: Sendable {
         }
         let count = roundUnderWay?.rangeCount ?? call.rangeCount
         if let admitted, admitted.grant.rangeCount != count {
-            for range in ranges.keys where range.count != count { ranges[range]?.progress = [] }
+            for range in ranges.keys where range.rangeCount != count { ranges[range]?.progress = [] }
         }
         return count
     }
@@ -252,7 +252,7 @@ package struct AudienceState: Sendable {
         _ text: [UInt8],
         now: Int64
     ) -> AudienceReply<[UInt8]> {
-        var reply = AudienceReply<[UInt8]>(.foreign)
+        var reply = AudienceReply<[UInt8]>(.claimedByAnother)
         reply.newest = newestForActivities
         guard let state = ranges[range] else {
             reply.verdict = .lost
@@ -272,7 +272,7 @@ package struct AudienceState: Sendable {
         _ times: RoundTimes,
         now: Int64
     ) -> AudienceReply<[UInt8]> {
-        let index = findOrAddRound(of: version, rangeCount: range.count, now: now)
+        let index = findOrAddRound(of: version, rangeCount: range.rangeCount, now: now)
         if rounds[index].totals == nil {
             rounds[index].finishedRanges[range.index] = (counts, times)
             renew(now)
@@ -315,7 +315,7 @@ package struct AudienceState: Sendable {
             reply.times = times
             reply.broadcasts = rounds[index].broadcasts
         } else {
-            reply.rangesLeft = left
+            reply.partsLeft = left
         }
         return reply
     }

@@ -166,10 +166,10 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
             slot.retiredToken = RetiredToken(token)
             slot.token = nil
             slot.registeredAtMilliseconds = min(token.registeredAtMilliseconds + 1, StoredTime.millisecondsMax)
-            reply.retiredToken = true
+            reply.hasRetiredToken = true
         }
         slots[type] = slot
-        if reply.retiredToken { leaveAudiences(of: [type], at: slot.registeredAtMilliseconds ?? 0) }
+        if reply.hasRetiredToken { leaveAudiences(of: [type], at: slot.registeredAtMilliseconds ?? 0) }
         if retirement != nil { reply.departures = departures }
         return (reply, .unchanged)
     }

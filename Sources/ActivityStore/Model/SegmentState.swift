@@ -72,7 +72,7 @@ struct PageState: Sendable {
         self.nextBound = nextBound
     }
 
-    var byteCount: Int { entries.reduce(MemberPage.Header.bytes) { $0 + $1.bytes.count } }
+    var byteCount: Int { entries.reduce(MemberPage.Header.byteCount) { $0 + $1.bytes.count } }
 
     private var holdsDevices: Bool { flags & MemberPage.Flag.holdsDevices != 0 }
 

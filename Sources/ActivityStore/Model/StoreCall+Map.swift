@@ -139,7 +139,7 @@ extension StoreReply {
         reply.isDemoted = isDemoted
         reply.budgetLeft = budgetLeft
         reply.heldCommand = heldCommand.map(transform)
-        reply.retiredToken = retiredToken
+        reply.hasRetiredToken = hasRetiredToken
         reply.wasMemberOfAll = wasMemberOfAll
         reply.wasNotShown = wasNotShown
         reply.departures = departures.map(transform)

@@ -36,15 +36,15 @@ public enum ActivityKey {
         let identifier = Array(rest.dropFirst().dropLast())
         let letters: PackedUUID.LetterCase
         switch rest.first {
-        case lowercaseUUID where identifier.count == PackedUUID.bytes: letters = .lowercase
-        case uppercaseUUID where identifier.count == PackedUUID.bytes: letters = .uppercase
+        case lowercaseUUID where identifier.count == PackedUUID.byteCount: letters = .lowercase
+        case uppercaseUUID where identifier.count == PackedUUID.byteCount: letters = .uppercase
         default: return identifier
         }
-        return [UInt8](unsafeUninitializedCapacity: PackedUUID.digits) { text, count in
+        return [UInt8](unsafeUninitializedCapacity: PackedUUID.textBytes) { text, count in
             // Memory of a positive size has an address.
             guard let base = UnsafeMutableRawPointer(text.baseAddress) else { return }
             identifier.withUnsafeBytes { PackedUUID.unpack($0, letters, to: base) }
-            count = PackedUUID.digits
+            count = PackedUUID.textBytes
         }
     }
 }
@@ -76,7 +76,7 @@ enum StoreKey {
         if subject.kind == .activity, let letters = PackedUUID.pack(identifier, to: sign + 1) {
             let uuid = letters == .lowercase ? ActivityKey.lowercaseUUID : ActivityKey.uppercaseUUID
             sign.storeBytes(of: uuid, as: UInt8.self)
-            count = PackedUUID.bytes
+            count = PackedUUID.byteCount
         } else {
             sign.storeBytes(of: subject.kind == .activity ? UInt8(ascii: "=") : UInt8(ascii: "/"), as: UInt8.self)
             UnsafeMutableRawBufferPointer(start: sign + 1, count: count).copyMemory(from: identifier)

@@ -24,7 +24,7 @@ extension Audiences {
     mutating func samplePageReceived(_ command: UInt32, _ bytes: UnsafeRawBufferPointer?) {
         if let bytes, let page = MemberPage(bytes) {
             let coveredPart = page.nextBound.map { Double($0) / Double(MemberLocation.positionsPerSegment) } ?? 1
-            commands[command].sampledBytes += Double(bytes.count - MemberPage.Header.bytes) / max(coveredPart, 1e-6)
+            commands[command].sampledBytes += Double(bytes.count - MemberPage.Header.byteCount) / max(coveredPart, 1e-6)
         }
         commands[command].unacknowledgedCount -= 1
         guard commands[command].unacknowledgedCount == 0 else { return }
@@ -122,7 +122,7 @@ extension Audiences {
         commands[command].admittedMilliseconds = now.wallMilliseconds
         switch reply.verdict {
         case .send:
-            guard var grant = reply.grant, SegmentRange(index: 0, count: Int(grant.rangeCount)) != nil,
+            guard var grant = reply.grant, SegmentRange(index: 0, rangeCount: Int(grant.rangeCount)) != nil,
                 (Limits.timestampMin...Limits.timestampMax).contains(grant.timestamp)
             else {
                 return finishCurrentCommand(command, .outcome(.failed), reason: Self.unexpectedReplyReason, now: now)

@@ -280,7 +280,7 @@ extension Audiences {
         rounds[round].recordedRevision = rounds[round].sentRevision
         counters.checkpoints &+= 1
         noteNewestAdmitted(reply?.newest, of: round, now: now)
-        if let verdict = reply?.verdict, verdict == .foreign || verdict == .lost {
+        if let verdict = reply?.verdict, verdict == .claimedByAnother || verdict == .lost {
             counters.roundsLost &+= 1
             return claimLost(round, areMembersLost: verdict == .lost, now: now)
         }

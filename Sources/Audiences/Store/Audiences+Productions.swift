@@ -46,7 +46,7 @@ extension Audiences {
         guard let grant = command.grant,
             let range = SegmentRange(
                 index: environment == nil ? Int(production.range) : 0,
-                count: Int(grant.rangeCount)
+                rangeCount: Int(grant.rangeCount)
             )
         else {
             preconditionFailure("a command that is fanned out has a grant")
@@ -119,7 +119,7 @@ extension Audiences {
                 members: totals.members,
                 times: totals.times,
                 timestamp: record.instruction.grant.timestamp,
-                rangeCount: Int(record.instruction.range.count)
+                rangeCount: Int(record.instruction.range.rangeCount)
             )
             result.broadcasts = totals.broadcasts
             result.channelAbsence = record.instruction.channelAbsence

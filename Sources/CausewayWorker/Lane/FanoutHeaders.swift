@@ -31,7 +31,7 @@ enum FanoutHeaders {
         if let channel = instruction.channel {
             append("channel", text(of: channel, count: instruction.grant.broadcastCount), to: &headers)
         } else {
-            append("range", "\(instruction.range.index)/\(instruction.range.count)", to: &headers)
+            append("range", "\(instruction.range.index)/\(instruction.range.rangeCount)", to: &headers)
         }
         append("state", state(of: instruction), to: &headers)
         if instruction.startChannels.count > 0 { append("channels", text(of: instruction.startChannels), to: &headers) }
@@ -101,7 +101,7 @@ enum FanoutHeaders {
     static func state(of instruction: FanoutInstruction) -> String {
         let (grant, alert) = (instruction.grant, instruction.alertVersion)
         let numbers: [any FixedWidthInteger] = [
-            instruction.range.index, instruction.range.count,
+            instruction.range.index, instruction.range.rangeCount,
             grant.timestamp, grant.priority, grant.frequentPriority, grant.isDemoted ? 1 : 0,
             instruction.partition, instruction.offset,
             instruction.recordMilliseconds, instruction.receivedMilliseconds, instruction.admittedMilliseconds,
@@ -137,7 +137,7 @@ enum FanoutHeaders {
         func next<Number: FixedWidthInteger>(_: Number.Type) -> Number? { Number(numbers.removeFirst()) }
         func nextFlag() -> Bool? { next(UInt8.self).flatMap { $0 < 2 ? $0 == 1 : nil } }
         guard let index = next(UInt16.self), let count = next(UInt16.self),
-            let range = SegmentRange(index: Int(index), count: Int(count)),
+            let range = SegmentRange(index: Int(index), rangeCount: Int(count)),
             let timestamp = next(Int64.self), (Limits.timestampMin...Limits.timestampMax).contains(timestamp),
             let priority = next(UInt8.self), let frequentPriority = next(UInt8.self), let isDemoted = nextFlag(),
             [priority, frequentPriority].allSatisfy({ $0 == 5 || $0 == 10 }),

@@ -64,24 +64,25 @@ public struct MemberLocation: Sendable, Hashable, BitwiseCopyable, Comparable {
     public static func < (left: MemberLocation, right: MemberLocation) -> Bool { left.ordinal < right.ordinal }
 }
 
-/// A range of consecutive segments: one of ``count`` equal parts of an audience.
+/// A range of consecutive segments: one of ``rangeCount`` equal parts of an audience.
 public struct SegmentRange: Sendable, Hashable, BitwiseCopyable {
-    /// The number of this range: 0..<`count`.
+    /// The number of this range: 0..<`rangeCount`.
     public var index: UInt16
     /// The number of ranges of the audience: 1, 2, 4, … 256.
-    public var count: UInt16
+    public var rangeCount: UInt16
 
-    /// Nil if `count` is not a power of two up to 256, or if `index` is not below `count`.
-    public init?(index: Int, count: Int) {
-        guard (1...MemberLocation.segmentCount).contains(count), count & (count - 1) == 0, (0..<count).contains(index)
+    /// Nil if `rangeCount` is not a power of two up to 256, or if `index` is not below `rangeCount`.
+    public init?(index: Int, rangeCount: Int) {
+        guard (1...MemberLocation.segmentCount).contains(rangeCount), rangeCount & (rangeCount - 1) == 0,
+            (0..<rangeCount).contains(index)
         else {
             return nil
         }
         self.index = UInt16(index)
-        self.count = UInt16(count)
+        self.rangeCount = UInt16(rangeCount)
     }
 
-    public var segmentCount: Int { MemberLocation.segmentCount / Int(count) }
+    public var segmentCount: Int { MemberLocation.segmentCount / Int(rangeCount) }
     public var firstSegment: Int { Int(index) * segmentCount }
     /// The values of ``MemberLocation/ordinal`` that belong to the range.
     public var ordinals: Range<UInt64> {

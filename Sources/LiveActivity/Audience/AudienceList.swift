@@ -66,12 +66,12 @@ extension Registration {
     ///
     /// - Parameters:
     ///   - audiences: the array of a registration that was decoded from `record`.
-    ///   - room: eight bytes for each audience.
+    ///   - target: eight bytes for each audience.
     /// - Returns: the number of bytes written.
     public static func writeDigests(
         of audiences: ByteRange,
         in record: UnsafeRawBufferPointer,
-        into room: UnsafeMutableRawBufferPointer
+        into target: UnsafeMutableRawBufferPointer
     ) -> Int {
         guard !audiences.isAbsent else { return 0 }
         var count = 0
@@ -80,9 +80,9 @@ extension Registration {
             _ = try text.array(Int(audiences.offset), .audiences) { position throws(Fault) in
                 let name = try text.name(position, atMost: Limits.identifierBytes, .audiences)
                 let digest = Self.digest(of: name.text, in: record)
-                let known = AudienceList(UnsafeRawBufferPointer(rebasing: room[..<count]))
-                if !known.contains(digest) {
-                    room.storeBytes(of: digest.value.littleEndian, toByteOffset: count, as: UInt64.self)
+                let writtenDigests = AudienceList(UnsafeRawBufferPointer(rebasing: target[..<count]))
+                if !writtenDigests.contains(digest) {
+                    target.storeBytes(of: digest.value.littleEndian, toByteOffset: count, as: UInt64.self)
                     count += AudienceList.digestBytes
                 }
                 return name.next
@@ -95,9 +95,9 @@ extension Registration {
 
     private static func digest(of name: TextRange, in record: UnsafeRawBufferPointer) -> AudienceDigest {
         guard name.isEscaped else { return AudienceDigest(of: name.range.bytes(in: record)) }
-        return withUnsafeTemporaryAllocation(byteCount: Int(name.range.count), alignment: 1) { room in
-            let count = unescape(name, from: record, into: room)
-            return AudienceDigest(of: UnsafeRawBufferPointer(rebasing: room[..<count]))
+        return withUnsafeTemporaryAllocation(byteCount: Int(name.range.count), alignment: 1) { target in
+            let count = unescape(name, from: record, into: target)
+            return AudienceDigest(of: UnsafeRawBufferPointer(rebasing: target[..<count]))
         }
     }
 }

@@ -7,13 +7,13 @@ public enum DeviceTemplate {
     ///
     /// - Parameter text: a string of a record, in which escapes count as the characters that they represent.
     static func isTemplate(_ text: UnsafeRawBufferPointer) -> Bool {
-        var matched = 0
+        var matchedCount = 0
         for byte in UnescapedBytes(text) {
             // Only the placeholder's first byte is `{`, so after a mismatch no match can begin before this
             // byte.
-            if byte != placeholder.utf8Start[matched] { matched = 0 }
-            if byte == placeholder.utf8Start[matched] { matched &+= 1 }
-            if matched == placeholder.utf8CodeUnitCount { return true }
+            if byte != placeholder.utf8Start[matchedCount] { matchedCount = 0 }
+            if byte == placeholder.utf8Start[matchedCount] { matchedCount &+= 1 }
+            if matchedCount == placeholder.utf8CodeUnitCount { return true }
         }
         return false
     }
@@ -22,22 +22,22 @@ public enum DeviceTemplate {
     ///
     /// - Parameters:
     ///   - template: plain bytes, not escaped.
-    ///   - room: at least ``Limits/identifierBytes``.
+    ///   - target: at least ``Limits/identifierBytes``.
     /// - Returns: the number of bytes written; nil if the id would be too long.
     public static func expand(
         _ template: UnsafeRawBufferPointer,
         device: UnsafeRawBufferPointer,
-        into room: UnsafeMutableRawBufferPointer
+        into target: UnsafeMutableRawBufferPointer
     ) -> Int? {
-        precondition(room.count >= Limits.identifierBytes, "there is no room for an id")
+        precondition(target.count >= Limits.identifierBytes, "there is no room for an id")
         let length = placeholder.utf8CodeUnitCount
         var (count, position) = (0, 0)
         while position < template.count {
-            let rest = UnsafeRawBufferPointer(rebasing: template[position...].prefix(length))
-            let isPlaceholder = equals(rest, placeholder)
+            let candidate = UnsafeRawBufferPointer(rebasing: template[position...].prefix(length))
+            let isPlaceholder = equals(candidate, placeholder)
             let piece = isPlaceholder ? device : UnsafeRawBufferPointer(rebasing: template[position...position])
             guard count + piece.count <= Limits.identifierBytes else { return nil }
-            UnsafeMutableRawBufferPointer(rebasing: room[count...]).copyMemory(from: piece)
+            UnsafeMutableRawBufferPointer(rebasing: target[count...]).copyMemory(from: piece)
             count += piece.count
             position += isPlaceholder ? length : 1
         }

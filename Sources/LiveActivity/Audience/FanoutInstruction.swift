@@ -5,7 +5,7 @@ public struct FanoutInstruction: Sendable, Equatable, BitwiseCopyable {
     public var range: SegmentRange
     /// The channel to broadcast to; nil if the members of the range get the command.
     public var channel: AudienceChannel?
-    /// How to send the command, as Redis decided at its admission. `grant.rangeCount` equals `range.count`.
+    /// How to send the command, as Redis decided at its admission. `grant.rangeCount` equals `range.rangeCount`.
     public var grant: AudienceGrant
     /// The place of the command's record in the commands topic. Results name it as their source.
     public var partition: Int32

@@ -20,12 +20,12 @@ public struct MemberPage {
     /// | 9–12 | the first position of the next page; 0 for the segment's last page |
     /// | 13–16 | when the page's expiry was last renewed, UNIX seconds |
     public enum Header {
-        public static let bytes = 16
+        public static let byteCount = 16
         public static let format: UInt8 = 1
-        public static let capacity = 2
-        public static let lowerBound = 4
-        public static let nextBound = 8
-        public static let renewedAt = 12
+        public static let capacityOffset = 2
+        public static let lowerBoundOffset = 4
+        public static let nextBoundOffset = 8
+        public static let renewedAtOffset = 12
     }
 
     public enum Flag {
@@ -37,14 +37,14 @@ public struct MemberPage {
     }
 
     /// The maximum number of members of a page: the room that ``members(into:)`` needs.
-    public static let membersMax = (AudienceLimits.pageBytes - Header.bytes) / StoredMember.bytesMin
+    public static let membersMax = (AudienceLimits.pageBytes - Header.byteCount) / StoredMember.bytesMin
 
     public let bytes: UnsafeRawBufferPointer
 
     /// Nil if the bytes are longer than ``AudienceLimits/pageBytes`` or do not begin with a page's header.
     @inlinable
     public init?(_ bytes: UnsafeRawBufferPointer) {
-        guard (Header.bytes...AudienceLimits.pageBytes).contains(bytes.count), bytes[0] == Header.format else {
+        guard (Header.byteCount...AudienceLimits.pageBytes).contains(bytes.count), bytes[0] == Header.format else {
             return nil
         }
         self.bytes = bytes
@@ -54,12 +54,12 @@ public struct MemberPage {
 
     /// The first position of the page.
     @inlinable
-    public var lowerBound: UInt32 { number(at: Header.lowerBound) }
+    public var lowerBound: UInt32 { number(at: Header.lowerBoundOffset) }
 
     /// The first position of the next page; nil: this is the segment's last page.
     @inlinable
     public var nextBound: UInt32? {
-        let bound = number(at: Header.nextBound)
+        let bound = number(at: Header.nextBoundOffset)
         return bound == 0 ? nil : bound
     }
 
@@ -85,7 +85,7 @@ public struct MemberPage {
         precondition(scratch.count >= Self.membersMax, "there is no room for the members of a page")
         var count = 0
         var isWhole = true
-        var offset = Header.bytes
+        var offset = Header.byteCount
         while offset < bytes.count {
             guard let member = member(at: offset) else {
                 isWhole = false
@@ -97,10 +97,10 @@ public struct MemberPage {
             } else {
                 isWhole = false
             }
-            offset += member.entryBytes
+            offset += member.entryByteCount
         }
         sort(UnsafeMutableBufferPointer(rebasing: scratch[..<count]))
-        return (resolve(UnsafeMutableBufferPointer(rebasing: scratch[..<count])), isWhole)
+        return (keepValidEntries(UnsafeMutableBufferPointer(rebasing: scratch[..<count])), isWhole)
     }
 
     /// - Parameter reference: from ``members(into:)`` for a page with the same bytes. For other bytes, the
@@ -127,12 +127,12 @@ public struct MemberPage {
         while gap > 0 {
             for index in gap..<max(gap, references.count) {
                 let reference = references[index]
-                var place = index
-                while place >= gap && references[place - gap].value > reference.value {
-                    references[place] = references[place - gap]
-                    place -= gap
+                var insertionIndex = index
+                while insertionIndex >= gap && references[insertionIndex - gap].sortKey > reference.sortKey {
+                    references[insertionIndex] = references[insertionIndex - gap]
+                    insertionIndex -= gap
                 }
-                references[place] = reference
+                references[insertionIndex] = reference
             }
             gap /= 2
         }
@@ -142,7 +142,7 @@ public struct MemberPage {
     ///
     /// - Parameter references: sorted by position, and for equal positions by the entry's offset.
     /// - Returns: the number of references that remain. They are at the beginning of `references`.
-    private func resolve(_ references: UnsafeMutableBufferPointer<MemberReference>) -> Int {
+    private func keepValidEntries(_ references: UnsafeMutableBufferPointer<MemberReference>) -> Int {
         var count = 0
         var next = 0
         while next < references.count {
@@ -150,21 +150,21 @@ public struct MemberPage {
             // Compares only the entries at one position. Most positions have a single entry.
             let first = count
             while next < references.count && references[next].position == position {
-                place(references[next], in: references, from: first, count: &count)
+                addOrReplace(references[next], in: references, from: first, count: &count)
                 next += 1
             }
-            var kept = first
+            var keptCount = first
             for index in first..<count {
                 guard let member = self[references[index]], !member.isLeaving else { continue }
-                references[kept] = references[index]
-                kept += 1
+                references[keptCount] = references[index]
+                keptCount += 1
             }
-            count = kept
+            count = keptCount
         }
         return count
     }
 
-    private func place(
+    private func addOrReplace(
         _ reference: MemberReference,
         in references: UnsafeMutableBufferPointer<MemberReference>,
         from first: Int,
@@ -185,15 +185,15 @@ public struct MemberPage {
 /// The place of a member's entry in its page. Sorting by `value` sorts by the members' positions, and for
 /// equal positions by the entries' offsets.
 public struct MemberReference: Sendable, Equatable, BitwiseCopyable {
-    @usableFromInline let value: UInt64
+    @usableFromInline let sortKey: UInt64
 
     @inlinable
-    init(position: UInt32, offset: Int) { value = UInt64(position) << 32 | UInt64(offset) }
+    init(position: UInt32, offset: Int) { sortKey = UInt64(position) << 32 | UInt64(offset) }
 
     @inlinable
-    public var position: UInt32 { UInt32(truncatingIfNeeded: value >> 32) }
+    public var position: UInt32 { UInt32(truncatingIfNeeded: sortKey >> 32) }
     @inlinable
-    public var offset: Int { Int(truncatingIfNeeded: value & 0xFFFF_FFFF) }
+    public var offset: Int { Int(truncatingIfNeeded: sortKey & 0xFFFF_FFFF) }
 }
 
 /// A member's entry in a page. Valid while the page's bytes are valid.
@@ -208,8 +208,8 @@ public struct PageMember {
     /// - Parameter entry: at least ``StoredMember/bytesMin`` bytes, and exactly as long as its length field
     ///   says.
     init?(_ entry: UnsafeRawBufferPointer) {
-        flags = entry[StoredMember.flags]
-        guard flags & StoredMember.Flag.unused == 0,
+        flags = entry[StoredMember.flagsOffset]
+        guard flags & StoredMember.Flag.unusedBits == 0,
             let form = StoredMember.IdentifierForm(
                 rawValue: (flags & StoredMember.Flag.formMask) >> StoredMember.Flag.formShift
             )
@@ -220,7 +220,7 @@ public struct PageMember {
             tokenOffset = identifierOffset + Int(entry[StoredMember.fixedBytes]) + 1
         } else {
             identifierOffset = StoredMember.fixedBytes
-            tokenOffset = identifierOffset + PackedUUID.bytes
+            tokenOffset = identifierOffset + PackedUUID.byteCount
         }
         let tokenBytes = entry.count - tokenOffset
         guard isLeaving ? tokenBytes == 0 : (1...StoredMember.tokenBytesMax).contains(tokenBytes) else { return nil }
@@ -237,14 +237,14 @@ public struct PageMember {
     public var supportsChannels: Bool { kind == .device && flags & StoredMember.Flag.withoutChannels == 0 }
 
     public var position: UInt32 {
-        UInt32(littleEndian: entry.loadUnaligned(fromByteOffset: StoredMember.position, as: UInt32.self))
+        UInt32(littleEndian: entry.loadUnaligned(fromByteOffset: StoredMember.positionOffset, as: UInt32.self))
     }
 
     /// When the token was registered, UNIX milliseconds.
     public var atMilliseconds: Int64 {
         // Loads eight bytes at once: the flags, the six bytes of the time, and the byte after the time. Keeps
         // only the time.
-        let word = entry.loadUnaligned(fromByteOffset: StoredMember.atMilliseconds - 1, as: UInt64.self)
+        let word = entry.loadUnaligned(fromByteOffset: StoredMember.atMillisecondsOffset - 1, as: UInt64.self)
         return Int64(UInt64(littleEndian: word) >> 8 & UInt64(StoredMember.millisecondsMax))
     }
 
@@ -273,7 +273,7 @@ public struct PageMember {
             return identifier.count
         }
         PackedUUID.unpack(identifier, letters, to: base)
-        return PackedUUID.digits
+        return PackedUUID.textBytes
     }
 
     /// The id in the form in which the entry stores it.
@@ -281,11 +281,11 @@ public struct PageMember {
         UnsafeRawBufferPointer(rebasing: entry[identifierOffset..<tokenOffset])
     }
 
-    var entryBytes: Int { entry.count }
+    var entryByteCount: Int { entry.count }
 
     /// Whether both entries are of the same member.
     func isSame(as other: PageMember) -> Bool {
-        position == other.position && (flags ^ other.flags) & StoredMember.Flag.identity == 0
+        position == other.position && (flags ^ other.flags) & StoredMember.Flag.identityBits == 0
             && identifier.elementsEqual(other.identifier)
     }
 }

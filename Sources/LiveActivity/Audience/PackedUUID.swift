@@ -9,8 +9,8 @@ public enum PackedUUID {
         case uppercase
     }
 
-    public static let bytes = 16
-    public static let digits = 36
+    public static let byteCount = 16
+    public static let textBytes = 36
 
     /// Whether a UUID's text has a hyphen before this byte.
     @inlinable
@@ -18,68 +18,68 @@ public enum PackedUUID {
 
     /// Writes a UUID's sixteen bytes.
     ///
-    /// - Parameter destination: has room for ``bytes``.
+    /// - Parameter destination: has room for ``byteCount``.
     /// - Returns: the case of the letters; nil if the text is not a UUID or is in mixed case. Then a part of
     ///   the destination may be overwritten.
     @inlinable
     public static func pack(_ text: UnsafeRawBufferPointer, to destination: UnsafeMutableRawPointer) -> LetterCase? {
-        guard text.count == digits else { return nil }
-        var wrong: UInt8 = 0
-        var letters: UInt8 = 0
+        guard text.count == textBytes else { return nil }
+        var invalidBits: UInt8 = 0
+        var letterCases: UInt8 = 0
         var position = 0
-        for index in 0..<bytes {
+        for index in 0..<byteCount {
             if hasHyphen(before: index) {
-                wrong |= text[position] ^ UInt8(ascii: "-")
+                invalidBits |= text[position] ^ UInt8(ascii: "-")
                 position += 1
             }
-            let high = digit(text[position], &letters)
-            let low = digit(text[position + 1], &letters)
-            wrong |= (high | low) & 0xF0
+            let high = digit(text[position], &letterCases)
+            let low = digit(text[position + 1], &letterCases)
+            invalidBits |= (high | low) & 0xF0
             destination.storeBytes(of: high << 4 | low, toByteOffset: index, as: UInt8.self)
             position += 2
         }
-        guard wrong == 0 else { return nil }
-        switch letters {
+        guard invalidBits == 0 else { return nil }
+        switch letterCases {
         case 0, 1: return .lowercase
         case 2: return .uppercase
         default: return nil
         }
     }
 
-    /// Writes a UUID's text, ``digits`` bytes.
+    /// Writes a UUID's text, ``textBytes`` bytes.
     ///
-    /// - Parameter packed: ``bytes`` bytes.
+    /// - Parameter packed: ``byteCount`` bytes.
     public static func unpack(
         _ packed: UnsafeRawBufferPointer,
-        _ letters: LetterCase,
+        _ letterCase: LetterCase,
         to destination: UnsafeMutableRawPointer
     ) {
-        precondition(packed.count == bytes)
-        let letter = UInt8(ascii: letters == .lowercase ? "a" : "A")
+        precondition(packed.count == byteCount)
+        let firstLetter = UInt8(ascii: letterCase == .lowercase ? "a" : "A")
         var position = 0
-        for index in 0..<bytes {
+        for index in 0..<byteCount {
             if hasHyphen(before: index) {
                 destination.storeBytes(of: UInt8(ascii: "-"), toByteOffset: position, as: UInt8.self)
                 position += 1
             }
             for shift in stride(from: UInt8(4), through: 0, by: -4) {
                 let digit = packed[index] >> shift & 15
-                let character = digit < 10 ? UInt8(ascii: "0") + digit : letter + (digit - 10)
+                let character = digit < 10 ? UInt8(ascii: "0") + digit : firstLetter + (digit - 10)
                 destination.storeBytes(of: character, toByteOffset: position, as: UInt8.self)
                 position += 1
             }
         }
     }
 
-    /// Returns a hexadecimal digit's value, or 255 for any other character. Sets a bit of `letters`: 1 for a
+    /// Returns a hexadecimal digit's value, or 255 for any other character. Sets a bit of `letterCases`: 1 for a
     /// lower-case letter, 2 for an upper-case letter.
     @inlinable
-    static func digit(_ character: UInt8, _ letters: inout UInt8) -> UInt8 {
+    static func digit(_ character: UInt8, _ letterCases: inout UInt8) -> UInt8 {
         let number = character &- UInt8(ascii: "0")
         if number <= 9 { return number }
         let letter = (character | 0x20) &- UInt8(ascii: "a")
         guard letter <= 5 else { return 255 }
-        letters |= character & 0x20 == 0 ? 2 : 1
+        letterCases |= character & 0x20 == 0 ? 2 : 1
         return letter + 10
     }
 }

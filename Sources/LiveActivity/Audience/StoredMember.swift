@@ -16,9 +16,9 @@ import Numbers
 public enum StoredMember {
     /// The length of the part before the id.
     public static let fixedBytes = 13
-    static let position = 2
-    static let flags = 6
-    static let atMilliseconds = 7
+    static let positionOffset = 2
+    static let flagsOffset = 6
+    static let atMillisecondsOffset = 7
     /// The shortest entry: a member that leaves, with an id of one byte.
     public static let bytesMin = fixedBytes + 2
     static let tokenBytesMax = Limits.tokenDigitsMax / 2
@@ -39,9 +39,9 @@ public enum StoredMember {
         /// The bits that hold the ``IdentifierForm``, shifted by `formShift`.
         static let formMask: UInt8 = 0x30
         static let formShift: UInt8 = 4
-        static let unused: UInt8 = 0xC0
+        static let unusedBits: UInt8 = 0xC0
         /// The bits that distinguish members with the same position and the same id bytes.
-        static let identity: UInt8 = device | formMask
+        static let identityBits: UInt8 = device | formMask
     }
 
     enum IdentifierForm: UInt8 {
@@ -69,9 +69,9 @@ public enum StoredMember {
         if entry.environment == .sandbox { flags |= Flag.sandbox }
         if entry.kind == .activity, entry.frequentUpdates { flags |= Flag.frequentUpdates }
         var count = fixedBytes
-        if let letters = PackedUUID.pack(entry.identifier, to: base + fixedBytes) {
-            flags |= letters.rawValue << Flag.formShift
-            count += PackedUUID.bytes
+        if let letterCase = PackedUUID.pack(entry.identifier, to: base + fixedBytes) {
+            flags |= letterCase.rawValue << Flag.formShift
+            count += PackedUUID.byteCount
         } else {
             base.storeBytes(of: UInt8(entry.identifier.count - 1), toByteOffset: count, as: UInt8.self)
             UnsafeMutableRawBufferPointer(start: base + count + 1, count: entry.identifier.count)
@@ -86,11 +86,11 @@ public enum StoredMember {
             count += 1
         }
         base.storeBytes(of: UInt16(count).littleEndian, as: UInt16.self)
-        base.storeBytes(of: entry.location.position.littleEndian, toByteOffset: position, as: UInt32.self)
-        base.storeBytes(of: flags, toByteOffset: self.flags, as: UInt8.self)
+        base.storeBytes(of: entry.location.position.littleEndian, toByteOffset: positionOffset, as: UInt32.self)
+        base.storeBytes(of: flags, toByteOffset: flagsOffset, as: UInt8.self)
         let time = UInt64(min(max(0, entry.atMilliseconds), millisecondsMax)).littleEndian
         withUnsafeBytes(of: time) {
-            UnsafeMutableRawBufferPointer(start: base + atMilliseconds, count: 6)
+            UnsafeMutableRawBufferPointer(start: base + atMillisecondsOffset, count: 6)
                 .copyMemory(from: UnsafeRawBufferPointer(rebasing: $0[..<6]))
         }
         return count

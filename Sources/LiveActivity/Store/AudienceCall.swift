@@ -37,11 +37,11 @@ public struct AudienceCall<Bytes> {
         /// for none) and the newest admitted version. Afterwards, checkpoints of the previous owner are
         /// refused.
         case claim(SegmentRange, claim: UInt64)
-        /// Stores the range's progress. Reply: `settled`, or `foreign` if the range has another claim. Both
+        /// Stores the range's progress. Reply: `settled`, or `claimedByAnother` if the range has another claim. Both
         /// replies have the newest admitted version.
         ///
         /// After a failover that lost the last writes, Redis may have the previous owner's claim again. So an
-        /// owner that gets `foreign`, but still owns the range, claims it again.
+        /// owner that gets `claimedByAnother`, but still owns the range, claims it again.
         /// - `text`: in the format of the core of audiences, at most ``AudienceLimits/progressBytes``.
         case checkpoint(SegmentRange, claim: UInt64, text: Bytes)
         /// Adds the range's counts to the version's totals. Reply: `finished`. If all ranges and broadcasts

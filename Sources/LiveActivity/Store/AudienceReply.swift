@@ -18,7 +18,7 @@ public enum AudienceVerdict: UInt8, Sendable, CaseIterable {
     /// A settlement or a checkpoint was recorded.
     case settled
     /// Another owner has claimed the range.
-    case foreign
+    case claimedByAnother
     /// The range has no claim, because Redis has lost its data about the audience and its members.
     case lost
     case progress
@@ -37,7 +37,7 @@ public struct AudienceReply<Bytes> {
     public var grant: AudienceGrant?
     /// The audience's channels. Set together with ``grant``.
     public var channels = AudienceChannels()
-    /// The newest admitted version that is not a start. Set in `progress`, `foreign` and `lost`, in the
+    /// The newest admitted version that is not a start. Set in `progress`, `claimedByAnother` and `lost`, in the
     /// `settled` that replies to a checkpoint, and in the `send` that replies to `newest`.
     public var newest: Version?
     /// The `aps.timestamp` to send and the expiration, UNIX seconds. Set in the `send` that replies to
@@ -46,7 +46,7 @@ public struct AudienceReply<Bytes> {
     public var expiration: Int64 = 0
     public var isEnd = false
     /// With `finished`: how many ranges and broadcasts of the version are not finished yet.
-    public var rangesLeft = 0
+    public var partsLeft = 0
     /// The counts and times of all ranges. Set in the `finished` of the last range or broadcast.
     public var totals: MemberCounts?
     public var times = RoundTimes()

@@ -83,7 +83,7 @@ public struct StoreReply<Bytes> {
     /// ``StoreVerdict/alertHeld``: the command record that was held.
     public var heldCommand: Bytes?
     /// With ``StoreVerdict/settled``: whether the call retired the current token.
-    public var retiredToken = false
+    public var hasRetiredToken = false
     /// With ``StoreVerdict/registered``: whether the activity or device was a member of all audiences that
     /// the registration names. Then only its token may have changed.
     public var wasMemberOfAll = false

@@ -88,7 +88,7 @@ extension AudienceReport.RoundUnderWay {
             counts: round.counts,
             times: round.times
         )
-        for entry in progress where Int(entry.range.count) == round.rangeCount {
+        for entry in progress where Int(entry.range.rangeCount) == round.rangeCount {
             // Skip the checkpoints of finished ranges. The counts of a finished range are already in
             // `round.counts`, and its last checkpoint may be older.
             guard !round.finishedRanges.contains(Int(entry.range.index)),

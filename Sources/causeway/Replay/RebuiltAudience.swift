@@ -30,7 +30,7 @@ struct RebuiltAudience {
             return ReplayJudge.audienceAdmission(of: command, record, policy: policy, nowSeconds: nowSeconds)
         }
         guard var admission = builtAdmission, let name = candidate.audience,
-            let range = SegmentRange(index: 0, count: 1)
+            let range = SegmentRange(index: 0, rangeCount: 1)
         else {
             return nil
         }

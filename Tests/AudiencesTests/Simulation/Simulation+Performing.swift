@@ -270,7 +270,7 @@ extension Simulation {
     func range(of phone: SimulatedPhone, _ command: Command) -> SegmentRange {
         let count = Int(command.rangeCount)
         let index = Int(phone.location.segment) * count / MemberLocation.segmentCount
-        return SegmentRange(index: index, count: count) ?? SegmentRange(index: 0, count: 1).unsafelyUnwrapped
+        return SegmentRange(index: index, rangeCount: count) ?? SegmentRange(index: 0, rangeCount: 1).unsafelyUnwrapped
     }
 
     func deliverReports(_ worker: SimulatedWorker) {
@@ -304,7 +304,8 @@ extension Simulation {
                 return violations.append("a range result names no command: \(text)")
             }
             let length = last - first + 1
-            guard let range = SegmentRange(index: first / length, count: MemberLocation.segmentCount / length) else {
+            guard let range = SegmentRange(index: first / length, rangeCount: MemberLocation.segmentCount / length)
+            else {
                 return violations.append("a range result of no range: \(text)")
             }
             // A record that was produced twice has two results. If newer commands have other ranges, the

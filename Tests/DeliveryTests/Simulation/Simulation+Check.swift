@@ -75,7 +75,7 @@ extension Simulation {
     /// Checks that a token which a 410 has retired stays retired when a command brings it again.
     func checkRetired(_ call: StoreCall<[UInt8]>, _ view: RecordView, _ reply: StoreReply<[UInt8]>) {
         let activity = String(decoding: view.activity, as: UTF8.self)
-        if reply.retiredToken, case .retire(_, let retirement) = call.operation {
+        if reply.hasRetiredToken, case .retire(_, let retirement) = call.operation {
             retiredTokens[activity] = String(decoding: retirement.token, as: UTF8.self)
         }
         if reply.verdict == .send, !view.isStart, let token = reply.registration,
