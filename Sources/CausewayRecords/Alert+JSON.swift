@@ -10,7 +10,7 @@ extension Alert: Codable {
     }
 
     private static func text(_ alert: RecordObject, _ key: String) throws(RecordFault) -> Text? {
-        guard case .object = alert.optional(key) else { return try alert.string(key).map { .plain($0) } }
+        guard case .object = alert.member(key) else { return try alert.string(key).map { .plain($0) } }
         let text = try alert.object(key)
         return .localized(
             key: try text.required("loc-key", text.string("loc-key")),

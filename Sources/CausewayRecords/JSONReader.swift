@@ -16,44 +16,44 @@ struct JSONReader {
         self.bytes = bytes
     }
 
-    mutating func wholeText() throws(RecordFault) -> JSONValue {
+    mutating func readText() throws(RecordFault) -> JSONValue {
         skipSpace()
-        let value = try value()
+        let value = try readValue()
         skipSpace()
-        guard position == bytes.count else { throw fault }
+        guard position == bytes.count else { throw syntaxFault }
         return value
     }
 
     static func isNumber(_ digits: String) -> Bool {
-        guard var reader = try? JSONReader(Array(digits.utf8)), (try? reader.number()) != nil else { return false }
+        guard var reader = try? JSONReader(Array(digits.utf8)), (try? reader.readNumber()) != nil else { return false }
         return reader.position == reader.bytes.count
     }
 
-    private var fault: RecordFault { RecordFault("", "not valid JSON (at byte \(position))") }
+    private var syntaxFault: RecordFault { RecordFault("", "not valid JSON (at byte \(position))") }
 
-    private var next: UInt8? { position < bytes.count ? bytes[position] : nil }
+    private var nextByte: UInt8? { position < bytes.count ? bytes[position] : nil }
 
     private mutating func skipSpace() {
-        while let byte = next, [0x20, 0x09, 0x0A, 0x0D].contains(byte) { position += 1 }
+        while let byte = nextByte, [0x20, 0x09, 0x0A, 0x0D].contains(byte) { position += 1 }
     }
 
     private mutating func take(_ byte: Character) -> Bool {
-        guard next == byte.asciiValue else { return false }
+        guard nextByte == byte.asciiValue else { return false }
         position += 1
         return true
     }
 
     private mutating func expect(_ word: StaticString) throws(RecordFault) {
         for character in "\(word)" {
-            guard take(character) else { throw fault }
+            guard take(character) else { throw syntaxFault }
         }
     }
 
-    private mutating func value() throws(RecordFault) -> JSONValue {
-        switch next {
-        case UInt8(ascii: "{"): return try nested { reader throws(RecordFault) in .object(try reader.object()) }
-        case UInt8(ascii: "["): return try nested { reader throws(RecordFault) in .array(try reader.array()) }
-        case UInt8(ascii: "\""): return .string(try string())
+    private mutating func readValue() throws(RecordFault) -> JSONValue {
+        switch nextByte {
+        case UInt8(ascii: "{"): return try readNested { reader throws(RecordFault) in .object(try reader.readObject()) }
+        case UInt8(ascii: "["): return try readNested { reader throws(RecordFault) in .array(try reader.readArray()) }
+        case UInt8(ascii: "\""): return .string(try readString())
         case UInt8(ascii: "t"):
             try expect("true")
             return .boolean(true)
@@ -63,11 +63,11 @@ struct JSONReader {
         case UInt8(ascii: "n"):
             try expect("null")
             return .null
-        default: return try number()
+        default: return try readNumber()
         }
     }
 
-    private mutating func nested(
+    private mutating func readNested(
         _ read: (inout JSONReader) throws(RecordFault) -> JSONValue
     ) throws(RecordFault) -> JSONValue {
         depth += 1
@@ -80,45 +80,45 @@ struct JSONReader {
         return value
     }
 
-    private mutating func object() throws(RecordFault) -> JSONObject {
+    private mutating func readObject() throws(RecordFault) -> JSONObject {
         var members = JSONObject()
         skipSpace()
         if take("}") { return members }
         while true {
             skipSpace()
-            let key = try string()
+            let key = try readString()
             skipSpace()
-            guard take(":") else { throw fault }
+            guard take(":") else { throw syntaxFault }
             skipSpace()
-            let value = try value()
+            let value = try readValue()
             if members[key] == nil { members[key] = value }
             skipSpace()
             if take("}") { return members }
-            guard take(",") else { throw fault }
+            guard take(",") else { throw syntaxFault }
         }
     }
 
-    private mutating func array() throws(RecordFault) -> [JSONValue] {
+    private mutating func readArray() throws(RecordFault) -> [JSONValue] {
         var elements: [JSONValue] = []
         skipSpace()
         if take("]") { return elements }
         while true {
             skipSpace()
-            elements.append(try value())
+            elements.append(try readValue())
             skipSpace()
             if take("]") { return elements }
-            guard take(",") else { throw fault }
+            guard take(",") else { throw syntaxFault }
         }
     }
 
-    private mutating func number() throws(RecordFault) -> JSONValue {
+    private mutating func readNumber() throws(RecordFault) -> JSONValue {
         let start = position
         _ = take("-")
-        if !take("0") { try digits() }
-        if take(".") { try digits() }
+        if !take("0") { try skipDigits() }
+        if take(".") { try skipDigits() }
         if take("e") || take("E") {
             if !take("-") { _ = take("+") }
-            try digits()
+            try skipDigits()
         }
         let text = String(decoding: bytes[start..<position], as: UTF8.self)
         if let value = Int64(text), String(value) == text { return .integer(value) }
@@ -128,28 +128,28 @@ struct JSONReader {
     }
 
     /// Skips digits. Throws if there is none.
-    private mutating func digits() throws(RecordFault) {
+    private mutating func skipDigits() throws(RecordFault) {
         let start = position
-        while let byte = next, (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte) { position += 1 }
-        guard position > start else { throw fault }
+        while let byte = nextByte, (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte) { position += 1 }
+        guard position > start else { throw syntaxFault }
     }
 
-    private mutating func string() throws(RecordFault) -> String {
-        guard take("\"") else { throw fault }
+    private mutating func readString() throws(RecordFault) -> String {
+        guard take("\"") else { throw syntaxFault }
         var content: [UInt8] = []
-        while let byte = next, byte >= 0x20 {
+        while let byte = nextByte, byte >= 0x20 {
             position += 1
             switch byte {
             case UInt8(ascii: "\""): return String(decoding: content, as: UTF8.self)
-            case UInt8(ascii: "\\"): try escape(to: &content)
+            case UInt8(ascii: "\\"): try readEscape(to: &content)
             default: content.append(byte)
             }
         }
-        throw fault
+        throw syntaxFault
     }
 
-    private mutating func escape(to content: inout [UInt8]) throws(RecordFault) {
-        guard let byte = next else { throw fault }
+    private mutating func readEscape(to content: inout [UInt8]) throws(RecordFault) {
+        guard let byte = nextByte else { throw syntaxFault }
         position += 1
         switch byte {
         case UInt8(ascii: "\""), UInt8(ascii: "\\"), UInt8(ascii: "/"): content.append(byte)
@@ -159,20 +159,20 @@ struct JSONReader {
         case UInt8(ascii: "r"): content.append(0x0D)
         case UInt8(ascii: "t"): content.append(0x09)
         case UInt8(ascii: "u"):
-            let scalar = try unicodeEscape()
+            let scalar = try readUnicodeEscape()
             content += String(Character(scalar)).utf8
         default:
             position -= 1
-            throw fault
+            throw syntaxFault
         }
     }
 
     /// Reads the four digits after `\u`, and the second escape if they are half of a surrogate pair.
-    private mutating func unicodeEscape() throws(RecordFault) -> Unicode.Scalar {
-        let first = try codeUnit()
+    private mutating func readUnicodeEscape() throws(RecordFault) -> Unicode.Scalar {
+        let first = try readCodeUnit()
         if let scalar = Unicode.Scalar(first) { return scalar }
         try expect("\\u")
-        let second = try codeUnit()
+        let second = try readCodeUnit()
         let text = String(decoding: [UInt16(first), UInt16(second)], as: UTF16.self)
         guard (0xD800..<0xDC00).contains(first), (0xDC00..<0xE000).contains(second),
             let scalar = text.unicodeScalars.first
@@ -180,11 +180,11 @@ struct JSONReader {
         return scalar
     }
 
-    private mutating func codeUnit() throws(RecordFault) -> UInt32 {
+    private mutating func readCodeUnit() throws(RecordFault) -> UInt32 {
         let end = min(position + 4, bytes.count)
         let text = String(decoding: bytes[position..<end], as: UTF8.self)
         guard text.utf8.count == 4, text.allSatisfy(\.isHexDigit), let value = UInt32(text, radix: 16) else {
-            throw fault
+            throw syntaxFault
         }
         position = end
         return value

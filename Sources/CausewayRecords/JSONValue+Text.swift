@@ -4,7 +4,7 @@ extension JSONValue {
     /// Reads a JSON text (RFC 8259). If a key occurs twice in an object, the value has the key's first value.
     public init(text: some Sequence<UInt8>) throws(RecordFault) {
         var reader = try JSONReader(Array(text))
-        self = try reader.wholeText()
+        self = try reader.readText()
     }
 
     /// Returns the JSON text, with sorted keys and without white space. The same value

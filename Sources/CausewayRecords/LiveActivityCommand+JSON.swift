@@ -11,7 +11,7 @@ private enum Key {
     static let inputPushChannel = "input-push-channel"
 
     /// The keys of objects to which Apple may add members. Unknown members of these objects are kept.
-    static let open: Set = ["aps", "alert", "title", "body"]
+    static let nestedObjects: Set = ["aps", "alert", "title", "body"]
 }
 
 extension LiveActivityCommand: Codable {
@@ -25,9 +25,9 @@ extension LiveActivityCommand: Codable {
 
     /// Returns the record's JSON. If the command was read, unchanged members stay as they were read.
     func json() throws -> JSONValue {
-        let written = try ownFields()
-        guard let received else { return written }
-        return written.keeping(received, readAs: try Self(json: received).ownFields(), in: Key.open)
+        let ownJSON = try ownFields()
+        guard let receivedJSON else { return ownJSON }
+        return ownJSON.keeping(receivedJSON, readAs: try Self(json: receivedJSON).ownFields(), in: Key.nestedObjects)
     }
 
     private func ownFields() throws -> JSONValue {
@@ -51,7 +51,7 @@ extension LiveActivityCommand: Codable {
         }
         record["payload"] = payload.map { .object($0) }
         record["id"] = id.map { .string($0) }
-        record["sequence"] = sequence.map { .whole($0) }
+        record["sequence"] = sequence.map { .wholeNumber($0) }
         record["priority"] = priority.map { .integer(Int64($0)) }
         record["expiration"] = expiration.map { .seconds($0) }
         record["policy"] = policy.map { .string($0) }
@@ -86,7 +86,7 @@ extension LiveActivityCommand: Codable {
     private init(json: JSONValue) throws {
         let record = try RecordObject(json, "")
         let aps = try record.object("aps")
-        received = json
+        receivedJSON = json
         event = try Self.event(record, aps)
         app = try record.required("app", record.string("app"))
         let environment = try record.string("environment").map { PushEnvironment(rawValue: $0) }
@@ -109,7 +109,7 @@ extension LiveActivityCommand: Codable {
         policy = try record.string("policy")
 
         timestamp = try aps.required("timestamp", aps.seconds("timestamp"))
-        contentState = try aps.optional(Key.contentState)?.decoded(as: ContentState.self)
+        contentState = try aps.member(Key.contentState)?.decoded(as: ContentState.self)
         alert = try aps.has("alert") ? Alert(aps.object("alert")) : nil
         staleDate = try aps.seconds(Key.staleDate)
         dismissalDate = try aps.seconds(Key.dismissalDate)
@@ -133,7 +133,7 @@ extension LiveActivityCommand: Codable {
                     activityTemplate: record.has("audience")
                         ? try record.required("activity", record.string("activity")) : nil,
                     attributesType: try aps.required(Key.attributesType, aps.string(Key.attributesType)),
-                    attributes: try aps.required("attributes", aps.optional("attributes")),
+                    attributes: try aps.required("attributes", aps.member("attributes")),
                     updates: updates
                 )
             )

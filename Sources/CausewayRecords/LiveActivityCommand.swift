@@ -74,7 +74,7 @@ public struct LiveActivityCommand<ContentState: Codable & Sendable>: Sendable {
     public var token: (token: PushToken, environment: PushEnvironment)?
 
     /// The record that the command was read from; nil if the command is new.
-    let received: JSONValue?
+    let receivedJSON: JSONValue?
 
     private init(
         _ app: String,
@@ -90,7 +90,7 @@ public struct LiveActivityCommand<ContentState: Codable & Sendable>: Sendable {
         self.timestamp = timestamp
         self.contentState = contentState
         self.alert = alert
-        received = nil
+        receivedJSON = nil
     }
 }
 

@@ -13,13 +13,13 @@ struct RecordObject {
         self.members = members
     }
 
-    func fault(_ key: String, _ message: String) -> RecordFault { RecordFault(place(key), message) }
+    func fault(_ key: String, _ message: String) -> RecordFault { RecordFault(fieldPath(key), message) }
 
-    private func place(_ key: String) -> String { path.isEmpty ? key : "\(path).\(key)" }
+    private func fieldPath(_ key: String) -> String { path.isEmpty ? key : "\(path).\(key)" }
 
     func has(_ key: String) -> Bool { members[key] != nil }
 
-    func optional(_ key: String) -> JSONValue? { members[key] }
+    func member(_ key: String) -> JSONValue? { members[key] }
 
     func required<Value>(_ key: String, _ value: Value?) throws(RecordFault) -> Value {
         guard let value else { throw fault(key, "missing") }
@@ -27,7 +27,7 @@ struct RecordObject {
     }
 
     func object(_ key: String) throws(RecordFault) -> RecordObject {
-        try RecordObject(try required(key, members[key]), place(key))
+        try RecordObject(try required(key, members[key]), fieldPath(key))
     }
 
     func string(_ key: String) throws(RecordFault) -> String? {
@@ -87,7 +87,7 @@ struct RecordObject {
 }
 
 extension JSONValue {
-    static func whole(_ value: UInt64) -> JSONValue {
+    static func wholeNumber(_ value: UInt64) -> JSONValue {
         Int64(exactly: value).map { .integer($0) } ?? .unsigned(value)
     }
 
@@ -102,19 +102,22 @@ extension JSONValue {
     ///   - received: the JSON that the record was read from.
     ///   - read: the JSON that is written for `received` without a change. Differences from it are the
     ///     changes.
-    ///   - inner: the keys of objects whose members are changed one by one. Other values are replaced
+    ///   - nestedKeys: the keys of objects whose members are changed one by one. Other values are replaced
     ///     completely.
-    func keeping(_ received: JSONValue, readAs read: JSONValue, in inner: Set<String>) -> JSONValue {
+    func keeping(_ received: JSONValue, readAs read: JSONValue, in nestedKeys: Set<String>) -> JSONValue {
         if self == read { return received }
-        guard case .object(let members) = self, case .object(var result) = received, case .object(let before) = read
+        guard case .object(let members) = self, case .object(var result) = received,
+            case .object(let readMembers) = read
         else { return self }
-        for key in members.keys + before.keys.filter({ members[$0] == nil }) where members[key] != before[key] {
-            guard inner.contains(key), let value = members[key], let old = before[key], let original = result[key]
+        for key in members.keys + readMembers.keys.filter({ members[$0] == nil }) where members[key] != readMembers[key]
+        {
+            guard nestedKeys.contains(key), let value = members[key], let readValue = readMembers[key],
+                let receivedValue = result[key]
             else {
                 result[key] = members[key]
                 continue
             }
-            result[key] = value.keeping(original, readAs: old, in: inner)
+            result[key] = value.keeping(receivedValue, readAs: readValue, in: nestedKeys)
         }
         return .object(result)
     }

@@ -76,18 +76,19 @@ struct RecordRules: Sendable {
             // In the body, one comma replaces the two braces of `payload`.
             count += try payload.text().count - 1
         }
-        var most = limits.bodyBytes
-        if case .string = record["channel"] { most = limits.broadcastBodyBytes }
-        return count <= most ? [] : [RecordFault("", "the request body has \(count) bytes, \(most) are allowed")]
+        var bodyBytesMax = limits.bodyBytes
+        if case .string = record["channel"] { bodyBytesMax = limits.broadcastBodyBytes }
+        return count <= bodyBytesMax
+            ? [] : [RecordFault("", "the request body has \(count) bytes, \(bodyBytesMax) are allowed")]
     }
 
     private static func timestampFaults(_ aps: JSONValue, _ now: Date) -> [RecordFault] {
         guard case .object(let members) = aps, case .integer(let timestamp) = members["timestamp"],
             let seconds = UnixTime.seconds(now), timestamp > seconds
         else { return [] }
-        let lead = timestamp.subtractingReportingOverflow(seconds).partialValue
-        guard lead > limits.timestampLeadSeconds else { return [] }
-        let message = "is \(lead) seconds in the future, \(limits.timestampLeadSeconds) are allowed"
+        let leadSeconds = timestamp.subtractingReportingOverflow(seconds).partialValue
+        guard leadSeconds > limits.timestampLeadSeconds else { return [] }
+        let message = "is \(leadSeconds) seconds in the future, \(limits.timestampLeadSeconds) are allowed"
         return [RecordFault("aps.timestamp", message)]
     }
 }

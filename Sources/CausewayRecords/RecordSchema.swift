@@ -32,17 +32,17 @@ struct RecordSchema: Sendable {
     /// Returns the faults found by the keywords that apply another schema to the same value: `allOf`, `if`
     /// and `$ref`.
     private func branchFaults(_ value: JSONValue, _ schema: JSONObject, _ path: String) -> [RecordFault] {
-        var found = (schema["allOf"]?.asArray ?? [])
+        var allFaults = (schema["allOf"]?.asArray ?? [])
             .flatMap { rule in
                 // A rule has several parts, but only one message for all of them: its `description`.
-                let text = rule.asObject["description"]?.asText ?? ""
-                return faults(value, rule, path).prefix(1).map { RecordFault($0.field, text) }
+                let message = rule.asObject["description"]?.asText ?? ""
+                return faults(value, rule, path).prefix(1).map { RecordFault($0.field, message) }
             }
         if let condition = schema["if"], let branch = schema[accepts(value, condition) ? "then" : "else"] {
-            found += faults(value, branch, path)
+            allFaults += faults(value, branch, path)
         }
-        if let reference = schema["$ref"]?.asText { found += faults(value, definition(reference), path) }
-        return found
+        if let reference = schema["$ref"]?.asText { allFaults += faults(value, definition(reference), path) }
+        return allFaults
     }
 
     private func definition(_ reference: String) -> JSONValue {
@@ -54,19 +54,21 @@ struct RecordSchema: Sendable {
         let prefix = path.isEmpty ? "" : path + "."
         let properties = schema["properties"]?.asObject ?? [:]
         let dependencies = (schema["dependencies"]?.asObject ?? [:]).filter { members[$0.key] != nil }.map { $0.value }
-        let required = ([schema["required"]] + dependencies).flatMap { $0?.asArray ?? [] }.compactMap(\.asText)
-        var found = required.filter { members[$0] == nil }.map { RecordFault(prefix + $0, "missing") }
+        let requiredKeys = ([schema["required"]] + dependencies).flatMap { $0?.asArray ?? [] }.compactMap(\.asText)
+        var allFaults = requiredKeys.filter { members[$0] == nil }.map { RecordFault(prefix + $0, "missing") }
         for (name, member) in members.sorted {
             if let property = properties[name] {
-                found += faults(member, property, prefix + name)
+                allFaults += faults(member, property, prefix + name)
             } else if schema["additionalProperties"] == .boolean(false) {
-                found.append(RecordFault(prefix + name, "unknown key"))
+                allFaults.append(RecordFault(prefix + name, "unknown key"))
             }
         }
-        if let most = schema["unknownKeysMax"]?.asWhole, members.keys.count(where: { properties[$0] == nil }) > most {
-            found.append(RecordFault(path, "more than \(most) unknown keys"))
+        if let unknownKeysMax = schema["unknownKeysMax"]?.asWhole,
+            members.keys.count(where: { properties[$0] == nil }) > unknownKeysMax
+        {
+            allFaults.append(RecordFault(path, "more than \(unknownKeysMax) unknown keys"))
         }
-        return found
+        return allFaults
     }
 
     private func elementFaults(_ value: JSONValue, _ schema: JSONObject, _ path: String) -> [RecordFault] {
