@@ -69,12 +69,12 @@ struct Feed: ~Copyable {
 
     let activities: Int
     /// The offset at which each activity's record begins, and the end of the last record.
-    private let starts: [Int]
+    private let recordOffsets: [Int]
     private let timestampOffset: Int
     /// The offset of a number in each state. Each command gets another number there. Empty: the commands have
     /// the prepared states unchanged.
-    private let changingOffsets: [Int]
-    private var changes = Self.firstChange
+    private let changingNumberOffsets: [Int]
+    private var lastChange = Self.firstChange
     private static let firstChange: Int64 = 810_748_800
     private let records: UnsafeMutableRawBufferPointer
 
@@ -85,14 +85,16 @@ struct Feed: ~Copyable {
         precondition((1...999_999).contains(activities), "an activity's number has six digits")
         self.activities = activities
         let samples = states.map { Self.record(of: 0, state: $0) }
-        timestampOffset = Self.place(of: Self.firstTimestamp, in: samples[0])
-        changingOffsets = isChanging ? samples.map { Self.place(of: Self.firstChange, in: $0) } : []
-        var starts = [0]
-        for activity in 0..<activities { starts.append(starts[activity] + samples[activity % states.count].count) }
-        self.starts = starts
-        records = .allocate(byteCount: starts[activities], alignment: 16)
+        timestampOffset = Self.offset(of: Self.firstTimestamp, in: samples[0])
+        changingNumberOffsets = isChanging ? samples.map { Self.offset(of: Self.firstChange, in: $0) } : []
+        var recordOffsets = [0]
         for activity in 0..<activities {
-            UnsafeMutableRawBufferPointer(rebasing: records[starts[activity]..<starts[activity + 1]])
+            recordOffsets.append(recordOffsets[activity] + samples[activity % states.count].count)
+        }
+        self.recordOffsets = recordOffsets
+        records = .allocate(byteCount: recordOffsets[activities], alignment: 16)
+        for activity in 0..<activities {
+            UnsafeMutableRawBufferPointer(rebasing: records[recordOffsets[activity]..<recordOffsets[activity + 1]])
                 .copyBytes(from: Self.record(of: activity, state: states[activity % states.count]))
         }
     }
@@ -102,11 +104,18 @@ struct Feed: ~Copyable {
     /// Returns the command of an activity with a new timestamp. The bytes are valid until the next call
     /// for the same activity.
     mutating func command(of activity: Int, timestamp: Int64) -> UnsafeRawBufferPointer {
-        let record = UnsafeMutableRawBufferPointer(rebasing: records[starts[activity]..<starts[activity + 1]])
+        let record = UnsafeMutableRawBufferPointer(
+            rebasing: records[recordOffsets[activity]..<recordOffsets[activity + 1]]
+        )
         Self.write(timestamp, digits: 10, to: record, at: timestampOffset)
-        if !changingOffsets.isEmpty {
-            changes += 1
-            Self.write(changes, digits: 9, to: record, at: changingOffsets[activity % changingOffsets.count])
+        if !changingNumberOffsets.isEmpty {
+            lastChange += 1
+            Self.write(
+                lastChange,
+                digits: 9,
+                to: record,
+                at: changingNumberOffsets[activity % changingNumberOffsets.count]
+            )
         }
         return UnsafeRawBufferPointer(record)
     }
@@ -117,19 +126,19 @@ struct Feed: ~Copyable {
         to record: UnsafeMutableRawBufferPointer,
         at offset: Int
     ) {
-        var rest = number
-        for place in stride(from: offset + digits - 1, through: offset, by: -1) {
-            record[place] = UInt8(ascii: "0") + UInt8(truncatingIfNeeded: rest % 10)
-            rest /= 10
+        var remainingNumber = number
+        for position in stride(from: offset + digits - 1, through: offset, by: -1) {
+            record[position] = UInt8(ascii: "0") + UInt8(truncatingIfNeeded: remainingNumber % 10)
+            remainingNumber /= 10
         }
     }
 
-    private static func place(of number: Int64, in record: [UInt8]) -> Int {
+    private static func offset(of number: Int64, in record: [UInt8]) -> Int {
         let digits = Array("\(number)".utf8)
-        guard let place = record.indices.first(where: { record[$0...].starts(with: digits) }) else {
+        guard let offset = record.indices.first(where: { record[$0...].starts(with: digits) }) else {
             preconditionFailure("the record has the number")
         }
-        return place
+        return offset
     }
 
     /// The file of the app's shapes.

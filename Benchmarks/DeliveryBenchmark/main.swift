@@ -5,12 +5,12 @@ import Foundation
 /// Measures the nanoseconds for one command, from its bytes to its settled offset: the
 /// best of several rounds.
 func nanoseconds(_ workload: Workload) -> Double {
-    let course = Course(workload)
-    _ = course.run(workload, commands: 100_000)
+    let core = CoreRun(workload)
+    _ = core.run(workload, commands: 100_000)
     return (0..<9)
         .map { _ in
             var commands = 0
-            let elapsed = ContinuousClock().measure { commands = course.run(workload, commands: 200_000) }
+            let elapsed = ContinuousClock().measure { commands = core.run(workload, commands: 200_000) }
             let (seconds, attoseconds) = elapsed.components
             return Double(seconds * 1_000_000_000 + attoseconds / 1_000_000_000) / Double(commands)
         }
@@ -20,19 +20,20 @@ func nanoseconds(_ workload: Workload) -> Double {
 /// Counts the allocations for each command in the steady state: the difference of two runs
 /// of different lengths.
 func allocations(_ workload: Workload) -> Double {
-    let course = Course(workload)
+    let core = CoreRun(workload)
     func count(_ commands: Int) -> (allocations: UInt64, commands: Int) {
         let before = CAllocationCount_total()
-        let carried = course.run(workload, commands: commands)
-        return (CAllocationCount_total() - before, carried)
+        let commandCount = core.run(workload, commands: commands)
+        return (CAllocationCount_total() - before, commandCount)
     }
     _ = count(100_000)
-    let once = count(100_000)
-    let twice = count(200_000)
-    return Double(Int64(twice.allocations) - Int64(once.allocations)) / Double(twice.commands - once.commands)
+    let shortRun = count(100_000)
+    let longRun = count(200_000)
+    return Double(Int64(longRun.allocations) - Int64(shortRun.allocations))
+        / Double(longRun.commands - shortRun.commands)
 }
 
-func table() {
+func printTable() {
     print("one command, from its bytes to its settled offset, its result written")
     for workload in Workload.allCases {
         let sent = String(format: "%5.0f %% sent", 100 / Double(workload.commandsPerActivity))
@@ -42,15 +43,15 @@ func table() {
     }
 }
 
-/// For `valgrind --tool=callgrind`: runs only the course, with a given number of commands. The difference of two runs does not contain the
+/// For `valgrind --tool=callgrind`: runs only the core, with a given number of commands. The difference of two runs does not contain the
 /// cost of starting. Valgrind 3.19 cannot read the debug information of Swift 6.3: run a copy made with `strip -g`.
-func repeatOnly(_ arguments: ArraySlice<String>) -> Bool {
+func runRepeatedly(_ arguments: ArraySlice<String>) -> Bool {
     let words = Array(arguments)
     guard words.count == 2, let workload = Workload(rawValue: words[0]), let commands = Int(words[1]), commands > 0
     else { return false }
-    let course = Course(workload)
-    let carried = course.run(workload, commands: commands)
-    print("\(carried) commands, \(course.counters.pushes) pushes, \(course.resultBytes) bytes of results")
+    let core = CoreRun(workload)
+    let commandCount = core.run(workload, commands: commands)
+    print("\(commandCount) commands, \(core.counters.pushes) pushes, \(core.resultBytes) bytes of results")
     return true
 }
 
@@ -66,10 +67,10 @@ func check() -> Bool {
 
 switch CommandLine.arguments.dropFirst().first {
 case nil:
-    table()
+    printTable()
 case "check":
     exit(check() ? 0 : 1)
-case "repeat" where repeatOnly(CommandLine.arguments.dropFirst(2)):
+case "repeat" where runRepeatedly(CommandLine.arguments.dropFirst(2)):
     break
 default:
     print("usage: DeliveryBenchmark [check | repeat <workload> <commands>]")

@@ -4,7 +4,7 @@ import Foundation
 import LiveActivity
 
 /// The decoders. Each adds a part of its result to `sink`, so that the compiler cannot remove the work.
-enum Contender: String, CaseIterable {
+enum DecoderKind: String, CaseIterable {
     case ours
     /// Our decoder with the same `aps` dictionary each time, as if one state were sent to many activities.
     case oursRepeated = "ours-repeated"
@@ -27,16 +27,16 @@ enum Contender: String, CaseIterable {
 
 nonisolated(unsafe) var sink: UInt64 = 0
 
-func decode(_ contender: Contender, _ record: UnsafeRawBufferPointer, times: Int) {
+func decode(_ decoder: DecoderKind, _ record: UnsafeRawBufferPointer, times: Int) {
     var changed = Array(record)
     if let colon = changed.firstRange(of: Array("timestamp\":".utf8))?.upperBound { changed[colon + 9] ^= 1 }
-    var last = ApsCache()
+    var cache = ApsCache()
     changed.withUnsafeBytes { changed in
         for time in 0..<times {
-            let record = contender == .oursChanged && time % 2 == 1 ? changed : record
+            let record = decoder == .oursChanged && time % 2 == 1 ? changed : record
             do throws(Fault) {
                 let command =
-                    contender == .ours ? try Command.decode(record) : try Command.decode(record, recalling: &last)
+                    decoder == .ours ? try Command.decode(record) : try Command.decode(record, recalling: &cache)
                 sink &+= UInt64(command.bodyCount)
             } catch {
                 fatalError(error.message(in: record))
@@ -45,10 +45,10 @@ func decode(_ contender: Contender, _ record: UnsafeRawBufferPointer, times: Int
     }
 }
 
-func run(_ contender: Contender, _ record: UnsafeRawBufferPointer, times: Int) {
-    switch contender {
+func run(_ decoder: DecoderKind, _ record: UnsafeRawBufferPointer, times: Int) {
+    switch decoder {
     case .ours, .oursRepeated, .oursChanged:
-        decode(contender, record, times: times)
+        decode(decoder, record, times: times)
     case .simdjsonFields, .simdjsonParse:
         let parser = CSimdjson_parser_create()
         defer { CSimdjson_parser_destroy(parser) }
@@ -56,7 +56,7 @@ func run(_ contender: Contender, _ record: UnsafeRawBufferPointer, times: Int) {
         for _ in 0..<times {
             var command = CSimdjson_command()
             let isValid =
-                contender == .simdjsonFields
+                decoder == .simdjsonFields
                 ? CSimdjson_decode(parser, start, record.count, &command)
                 : CSimdjson_parse(parser, start, record.count)
             precondition(isValid, "simdjson reads the sample")
@@ -77,13 +77,13 @@ func run(_ contender: Contender, _ record: UnsafeRawBufferPointer, times: Int) {
 }
 
 /// Measures the nanoseconds for one decoding: the best of several rounds.
-func nanoseconds(_ contender: Contender, _ record: UnsafeRawBufferPointer) -> Double {
-    let times = 200_000 / contender.divisor * 400 / max(record.count, 200)
-    run(contender, record, times: times / 10)
+func nanoseconds(_ decoder: DecoderKind, _ record: UnsafeRawBufferPointer) -> Double {
+    let times = 200_000 / decoder.divisor * 400 / max(record.count, 200)
+    run(decoder, record, times: times / 10)
     return (0..<9)
         .map { _ in
             let clock = ContinuousClock()
-            let elapsed = clock.measure { run(contender, record, times: times) }
+            let elapsed = clock.measure { run(decoder, record, times: times) }
             return Double(elapsed.components.attoseconds / 1_000_000_000 + elapsed.components.seconds * 1_000_000_000)
                 / Double(times)
         }
@@ -91,30 +91,30 @@ func nanoseconds(_ contender: Contender, _ record: UnsafeRawBufferPointer) -> Do
 }
 
 /// Counts the allocations for each decoding, after a warm-up.
-func allocations(_ contender: Contender, _ record: UnsafeRawBufferPointer) -> Double {
-    let times = 10_000 / contender.divisor
+func allocations(_ decoder: DecoderKind, _ record: UnsafeRawBufferPointer) -> Double {
+    let times = 10_000 / decoder.divisor
     func count(_ times: Int) -> UInt64 {
         let before = CAllocationCount_total()
-        run(contender, record, times: times)
+        run(decoder, record, times: times)
         return CAllocationCount_total() - before
     }
     _ = count(times)
     // Each run also allocates a parser or a copy of the record. The difference of two runs does not contain
     // these allocations.
-    let once = count(times)
-    let twice = count(2 * times)
-    return Double(twice - min(once, twice)) / Double(times)
+    let shortRun = count(times)
+    let longRun = count(2 * times)
+    return Double(longRun - min(shortRun, longRun)) / Double(times)
 }
 
-func table() {
+func printTable() {
     print("simdjson runs its \(String(cString: CSimdjson_implementation())) kernel")
     for sample in Sample.allCases {
         print("\(sample.rawValue), \(sample.bytes.count) bytes")
         sample.bytes.withUnsafeBytes { record in
-            for contender in Contender.allCases {
-                let time = String(format: "%10.0f ns", nanoseconds(contender, record))
-                let count = String(format: "%8.1f allocations", allocations(contender, record))
-                print("  \(contender.rawValue.padding(toLength: 26, withPad: " ", startingAt: 0))\(time)\(count)")
+            for decoder in DecoderKind.allCases {
+                let time = String(format: "%10.0f ns", nanoseconds(decoder, record))
+                let count = String(format: "%8.1f allocations", allocations(decoder, record))
+                print("  \(decoder.rawValue.padding(toLength: 26, withPad: " ", startingAt: 0))\(time)\(count)")
             }
         }
     }
@@ -125,10 +125,10 @@ func table() {
 /// run a copy made with `strip -g`.
 func repeatOnly(_ arguments: ArraySlice<String>) -> Bool {
     let words = Array(arguments)
-    guard words.count == 3, let contender = Contender(rawValue: words[0]), let sample = Sample(rawValue: words[1]),
+    guard words.count == 3, let decoder = DecoderKind(rawValue: words[0]), let sample = Sample(rawValue: words[1]),
         let times = Int(words[2])
     else { return false }
-    sample.bytes.withUnsafeBytes { run(contender, $0, times: times) }
+    sample.bytes.withUnsafeBytes { run(decoder, $0, times: times) }
     return true
 }
 
@@ -136,9 +136,9 @@ func repeatOnly(_ arguments: ArraySlice<String>) -> Bool {
 /// not, so only this number can fail the check.
 func check() -> Bool {
     Sample.allCases.allSatisfy { sample in
-        [Contender.ours, .oursRepeated, .oursChanged]
-            .allSatisfy { contender in
-                let count = sample.bytes.withUnsafeBytes { allocations(contender, $0) }
+        [DecoderKind.ours, .oursRepeated, .oursChanged]
+            .allSatisfy { decoder in
+                let count = sample.bytes.withUnsafeBytes { allocations(decoder, $0) }
                 if count > 0 { print("\(sample.rawValue): \(count) allocations for each decoding, 0 are allowed") }
                 return count == 0
             }
@@ -147,7 +147,7 @@ func check() -> Bool {
 
 switch CommandLine.arguments.dropFirst().first {
 case nil:
-    table()
+    printTable()
 case "check":
     exit(check() ? 0 : 1)
 case "repeat" where repeatOnly(CommandLine.arguments.dropFirst(2)):

@@ -36,7 +36,7 @@ final class RedisServerProcess {
         guard status == 0 else { throw Failure(description: "redis-server does not start: errno \(status)") }
         for _ in 0..<500 where version.isEmpty {
             usleep(20_000)
-            version = ask("INFO", "server").field("redis_version").map { "Redis \($0)" } ?? ""
+            version = runClient("INFO", "server").field("redis_version").map { "Redis \($0)" } ?? ""
         }
         guard !version.isEmpty else { throw Failure(description: "redis-server does not answer") }
     }
@@ -62,16 +62,16 @@ final class RedisServerProcess {
         return first.flatMap { Double($0) }.map { $0 / 1e9 } ?? 0
     }
 
-    var usedMemoryBytes: Int { ask("INFO", "memory").field("used_memory").flatMap { Int($0) } ?? 0 }
+    var usedMemoryBytes: Int { runClient("INFO", "memory").field("used_memory").flatMap { Int($0) } ?? 0 }
 
     /// The number of script calls since the server started.
-    var scriptCalls: Int {
-        let text = ask("INFO", "commandstats").field("cmdstat_evalsha") ?? ""
+    var scriptCallCount: Int {
+        let text = runClient("INFO", "commandstats").field("cmdstat_evalsha") ?? ""
         return Int(text.drop { $0 != "=" }.dropFirst().prefix { $0 != "," }) ?? 0
     }
 
     /// Runs redis-cli with these arguments, and returns its output.
-    func ask(_ arguments: String...) -> Answer {
+    func runClient(_ arguments: String...) -> Answer {
         let quoted = arguments.map { "'\($0)'" }.joined(separator: " ")
         guard let pipe = popen("redis-cli -s \(directory)/redis.sock \(quoted) 2>/dev/null", "r") else {
             return Answer(text: "")

@@ -15,13 +15,15 @@ let runs = 7
 /// Measures and prints the calls a second of CPU time: the median of several runs.
 ///
 /// - Parameter prepare: called before each run; its cost is not measured.
-func report(_ name: String, _ course: Course, prepare: () throws -> Void = {}, _ run: () throws -> Int) rethrows {
+func report(_ name: String, _ benchmark: AdmissionBenchmark, prepare: () throws -> Void = {}, _ run: () throws -> Int)
+    rethrows
+{
     var rates: [Double] = []
     for _ in 0..<runs {
         try prepare()
-        let before = course.server.processorSeconds
+        let before = benchmark.server.processorSeconds
         let calls = try run()
-        rates.append(Double(calls) / (course.server.processorSeconds - before))
+        rates.append(Double(calls) / (benchmark.server.processorSeconds - before))
     }
     rates.sort()
     let microseconds = 1_000_000 / rates[runs / 2]
@@ -58,15 +60,25 @@ extension Int {
 /// stops scripts that never end, and a histogram of each command's duration.
 let recommended = ["--busy-reply-threshold", "0", "--latency-tracking", "no"]
 
-func measure(_ course: Course, over transport: RedisServerProcess.Transport, admissions: Int, _ name: String) throws {
-    try course.connect(over: transport, callsPerCommandMax: admissions)
+func measure(
+    _ benchmark: AdmissionBenchmark,
+    over transport: RedisServerProcess.Transport,
+    admissions: Int,
+    _ name: String
+) throws {
+    try benchmark.connect(over: transport, callsPerCommandMax: admissions)
     let way = admissions == 1 ? "each admission a command" : "up to \(admissions) admissions a command"
-    print("\(course.server.version), \(name), over \(transport), \(way), calls a second on one core:")
-    try report("admit, send at priority 5", course) { try course.sendAll(high: false) }
-    try report("admit, send at priority 10", course) { try course.sendAll(high: true) }
-    try report("admit, superseded", course) { try course.supersedeAll() }
-    try report("settle, accepted", course, prepare: { try course.sendAll(high: false) }, { try course.settleAll() })
-    try report("admit and settle in turn, each counted", course) { try course.sendAndSettleAll() }
+    print("\(benchmark.server.version), \(name), over \(transport), \(way), calls a second on one core:")
+    try report("admit, send at priority 5", benchmark) { try benchmark.sendAll(isHighPriority: false) }
+    try report("admit, send at priority 10", benchmark) { try benchmark.sendAll(isHighPriority: true) }
+    try report("admit, superseded", benchmark) { try benchmark.supersedeAll() }
+    try report(
+        "settle, accepted",
+        benchmark,
+        prepare: { try benchmark.sendAll(isHighPriority: false) },
+        { try benchmark.settleAll() }
+    )
+    try report("admit and settle in turn, each counted", benchmark) { try benchmark.sendAndSettleAll() }
 }
 
 /// Measures the cost of members in Redis: they join one after the other, and are read page by page.
@@ -75,11 +87,11 @@ func measureMembers(over transport: RedisServerProcess.Transport, callsPerComman
     print("members of an audience, over \(transport), \(way), CPU of one core:")
     for members in [10_000, 100_000, 1_000_000] {
         let server = try RedisServerProcess()
-        let course = try MemberCourse(server: server, over: transport, callsPerCommandMax: callsPerCommandMax)
-        let figures = try course.measure(members: members, audience: 1)
-        course.close()
-        guard figures.membersRead == members else {
-            throw RedisServerProcess.Failure(description: "\(figures.membersRead) of \(members) members were read")
+        let benchmark = try MemberBenchmark(server: server, over: transport, callsPerCommandMax: callsPerCommandMax)
+        let figures = try benchmark.measure(members: members, audience: 1)
+        benchmark.close()
+        guard figures.membersReadCount == members else {
+            throw RedisServerProcess.Failure(description: "\(figures.membersReadCount) of \(members) members were read")
         }
         print(
             members.padded(9),
@@ -106,9 +118,9 @@ func measureJoins(over transport: RedisServerProcess.Transport, callsPerCommandM
     print("registrations that name an audience, over \(transport), \(way), CPU of one core:")
     for members in [10_000, 100_000, 1_000_000] {
         let server = try RedisServerProcess()
-        let course = try JoinCourse(server: server, over: transport, callsPerCommandMax: callsPerCommandMax)
-        let (joined, moved) = (try course.joinAll(members), try course.moveAll(members))
-        course.close()
+        let benchmark = try JoinBenchmark(server: server, over: transport, callsPerCommandMax: callsPerCommandMax)
+        let (joined, moved) = (try benchmark.joinAll(members), try benchmark.moveAll(members))
+        benchmark.close()
         print(
             members.padded(9),
             "joined:",
@@ -144,23 +156,27 @@ do {
         }
         exit(0)
     }
-    let most = StoreLimits.callsPerCommandMax
+    let callsPerCommandMax = StoreLimits.callsPerCommandMax
     for (name, settings) in [("as it comes", []), (recommended.joined(separator: " "), recommended)] {
         let server = try RedisServerProcess(settings: settings)
-        let course = try Course(server: server, activities: activities)
+        let benchmark = try AdmissionBenchmark(server: server, activities: activities)
         let empty = server.usedMemoryBytes
-        try course.connect(over: .unix, callsPerCommandMax: most)
-        try course.registerAll()
-        try course.sendAll(high: true)
-        try course.settleAll()
+        try benchmark.connect(over: .unix, callsPerCommandMax: callsPerCommandMax)
+        try benchmark.registerAll()
+        try benchmark.sendAll(isHighPriority: true)
+        try benchmark.settleAll()
         if settings.isEmpty {
             let bytes = (server.usedMemoryBytes - empty) / activities
             let gibibytes = Double(bytes) * 10_000_000 / 1_073_741_824
-            print("an activity: \(course.memoryUsage()) bytes by MEMORY USAGE, \(bytes) with its share of all tables;")
+            print(
+                "an activity: \(benchmark.memoryUsage()) bytes by MEMORY USAGE, \(bytes) with its share of all tables;"
+            )
             print("ten million: \(hundredths(gibibytes)) GiB")
         }
-        for (transport, admissions) in [(RedisServerProcess.Transport.unix, most), (.unix, 1), (.tcp, most)] {
-            try measure(course, over: transport, admissions: admissions, name)
+        for (transport, admissions) in [
+            (RedisServerProcess.Transport.unix, callsPerCommandMax), (.unix, 1), (.tcp, callsPerCommandMax),
+        ] {
+            try measure(benchmark, over: transport, admissions: admissions, name)
         }
     }
 } catch {

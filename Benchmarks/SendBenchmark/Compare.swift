@@ -2,15 +2,15 @@ import Glibc
 
 /// `compare`: runs `send` and h2load alternately against the same simulator. Client and server have one
 /// processor core each.
-func compare(_ given: Arguments) throws {
-    var arguments = given
+func compare(_ initialArguments: Arguments) throws {
+    var arguments = initialArguments
     let count = try arguments.number("count", 200_000, in: 10_000...10_000_000)
     let rounds = try arguments.number("rounds", 5, in: 1...99)
     let inFlight = try arguments.number("in-flight", 1_000, in: 1...4_096)
     let clientCore = try arguments.number("client-core", 0, in: 0...1_023)
     let serverCore = try arguments.number("server-core", 1, in: 0...1_023)
-    let spacing = try arguments.text("turn-spacing", "4000")
-    try arguments.end()
+    let spacingMicroseconds = try arguments.text("turn-spacing", "4000")
+    try arguments.checkAllRead()
     print("CPU µs a push, the whole process's, medians of \(rounds) rounds of \(count) pushes, \(inFlight) in flight")
     for (connections, latency) in [(1, 0), (2, 0), (4, 0), (1, 50)] {
         let server = try ChildProcess(
@@ -18,7 +18,7 @@ func compare(_ given: Arguments) throws {
         )
         defer { server.end() }
         guard let words = server.readLine()?.split(separator: " ").map(String.init), words.count == 5 else {
-            throw Arguments.Problem(description: "the simulator did not start")
+            throw Arguments.ArgumentError(description: "the simulator did not start")
         }
         let target = Target(
             port: words[0],
@@ -27,18 +27,23 @@ func compare(_ given: Arguments) throws {
             keyFile: words[3],
             authorization: words[4]
         )
-        let load = Load(count: count, connections: connections, inFlight: inFlight, spacing: spacing)
+        let load = Load(
+            count: count,
+            connections: connections,
+            inFlight: inFlight,
+            spacingMicroseconds: spacingMicroseconds
+        )
         try target.writeH2loadFiles()
-        var ours: [Double] = []
-        var theirs: [Double] = []
+        var ourMicroseconds: [Double] = []
+        var h2loadMicroseconds: [Double] = []
         for _ in 0..<rounds {
-            ours.append(try run(pinned(clientCore, target.sendCommand(load)), count: count))
-            theirs.append(try run(pinned(clientCore, target.h2loadCommand(load)), count: count))
+            ourMicroseconds.append(try run(pinned(clientCore, target.sendCommand(load)), count: count))
+            h2loadMicroseconds.append(try run(pinned(clientCore, target.h2loadCommand(load)), count: count))
         }
-        let (mine, other) = (median(ours), median(theirs))
+        let (ourMedian, h2loadMedian) = (median(ourMicroseconds), median(h2loadMicroseconds))
         print(
             "\(connections) connection\(connections == 1 ? " " : "s"), answers held back \(latency) ms:"
-                + " causeway \(hundredths(mine)), h2load \(hundredths(other)), ratio \(hundredths(mine / other))"
+                + " causeway \(hundredths(ourMedian)), h2load \(hundredths(h2loadMedian)), ratio \(hundredths(ourMedian / h2loadMedian))"
         )
         fflush(nil)
     }
@@ -48,7 +53,7 @@ private struct Load {
     var count: Int
     var connections: Int
     var inFlight: Int
-    var spacing: String
+    var spacingMicroseconds: String
 }
 
 private struct Target {
@@ -62,10 +67,10 @@ private struct Target {
     private var bodyFile: String { directory + "/body" }
 
     /// Writes h2load's input: the addresses of the tokens that `send` uses, and a body of the same size.
-    func writeH2loadFiles() throws(Arguments.Problem) {
+    func writeH2loadFiles() throws(Arguments.ArgumentError) {
         guard let tokens = fopen(directory + "/tokens", "r"), let addresses = fopen(addressesFile, "w"),
             let body = fopen(bodyFile, "w")
-        else { throw Arguments.Problem(description: "cannot write to \(directory)") }
+        else { throw Arguments.ArgumentError(description: "cannot write to \(directory)") }
         var line = [CChar](repeating: 0, count: 512)
         while fgets(&line, Int32(line.count), tokens) != nil {
             let token = String(
@@ -85,7 +90,7 @@ private struct Target {
         [
             "/proc/self/exe", "send", "--port", port, "--ca", caFile, "--connections", String(load.connections),
             "--in-flight", String(load.inFlight / load.connections), "--count", String(load.count),
-            "--turn-spacing", load.spacing, "--tokens", directory + "/tokens", "--key", keyFile,
+            "--turn-spacing", load.spacingMicroseconds, "--tokens", directory + "/tokens", "--key", keyFile,
             "--key-id", SimulatedApp.key, "--team-id", SimulatedApp.team, "--bundle", SimulatedApp.bundle,
         ]
     }
@@ -112,12 +117,12 @@ private func pinned(_ core: Int, _ words: [String]) -> [String] {
 /// Runs a process and returns its CPU time for each push, in microseconds.
 private func run(_ words: [String], count: Int) throws -> Double {
     guard let result = try ChildProcess(words).wait() else {
-        throw Arguments.Problem(description: "\(words[3]) failed")
+        throw Arguments.ArgumentError(description: "\(words[3]) failed")
     }
     // h2load exits with 0 even if requests fail.
     if let line = result.lines.first(where: { $0.hasPrefix("status codes:") }) {
         let accepted = line.split(separator: " ").dropFirst(2).first.flatMap { Int($0) } ?? 0
-        guard accepted * 100 >= count * 99 else { throw Arguments.Problem(description: "h2load: \(line)") }
+        guard accepted * 100 >= count * 99 else { throw Arguments.ArgumentError(description: "h2load: \(line)") }
     }
     return Double(result.cpuMicroseconds) / Double(count)
 }

@@ -15,7 +15,7 @@ struct RelayProcess {
             String(roundTripMilliseconds * 500),
         ])
         guard let line = child.readLine(), let port = Int(line) else {
-            throw Arguments.Problem(description: "the relay did not start")
+            throw Arguments.ArgumentError(description: "the relay did not start")
         }
         self.port = port
     }
@@ -24,17 +24,21 @@ struct RelayProcess {
 }
 
 /// `relay`: delays the bytes between a client and a server, until standard input ends.
-func relay(_ given: Arguments) throws {
-    var arguments = given
+func relay(_ initialArguments: Arguments) throws {
+    var arguments = initialArguments
     let host = try arguments.text("host")
     let port = try arguments.number("port", nil, in: 1...65_535)
-    let half = try arguments.number("half", nil, in: 1...10_000_000)
-    try arguments.end()
+    let halfRoundTripMicroseconds = try arguments.number("half", nil, in: 1...10_000_000)
+    try arguments.checkAllRead()
     guard let address = SocketAddress(numeric: host, port: UInt16(port)) else {
-        throw Arguments.Problem(description: "the relay needs a numeric --host")
+        throw Arguments.ArgumentError(description: "the relay needs a numeric --host")
     }
     let loop = try EventLoop()
-    let acceptor = RelayAcceptor(loop: loop, address: address, delayNanoseconds: Int64(half) * 1_000)
+    let acceptor = RelayAcceptor(
+        loop: loop,
+        address: address,
+        delayNanoseconds: Int64(halfRoundTripMicroseconds) * 1_000
+    )
     let listener = try Listener(loop: loop, address: .loopback(port: 0), handler: acceptor)
     print(listener.port)
     fflush(nil)
@@ -62,7 +66,7 @@ private final class RelayAcceptor: ListenerHandler, DescriptorHandler {
                 try RelayPair(loop: loop, descriptor: descriptor, to: address, delayNanoseconds: delayNanoseconds)
             )
         } catch {
-            complain("the relay has no timer: \(error)")
+            printError("the relay has no timer: \(error)")
             close(descriptor)
         }
     }
@@ -74,16 +78,16 @@ private final class RelayPair: StreamHandler, DescriptorHandler {
     private struct Piece {
         var dueNanoseconds: Int64
         var bytes: [UInt8]
-        var isUpward: Bool
+        var isToServer: Bool
     }
 
     private let loop: EventLoop
     private let delayNanoseconds: Int64
-    private var near: Stream?
-    private var far: Stream?
-    private var pieces: [Piece] = []
-    private var first = 0
-    private var isTimed = false
+    private var clientStream: Stream?
+    private var serverStream: Stream?
+    private var delayedPieces: [Piece] = []
+    private var firstPieceIndex = 0
+    private var isTimerSet = false
     /// A timer with nanoseconds. The loop's own timers round up to milliseconds, so 60 ms for both
     /// directions would become 62 ms.
     private let timer: Int32
@@ -93,11 +97,11 @@ private final class RelayPair: StreamHandler, DescriptorHandler {
         guard timer >= 0 else { throw SystemError(code: errno, operation: "timerfd_create") }
         self.loop = loop
         self.delayNanoseconds = delayNanoseconds
-        let far = Stream(loop: loop, handler: self)
-        near = Stream(accepted: descriptor, loop: loop, handler: self, tls: nil)
-        self.far = far
+        let serverStream = Stream(loop: loop, handler: self)
+        clientStream = Stream(accepted: descriptor, loop: loop, handler: self, tls: nil)
+        self.serverStream = serverStream
         try loop.add(descriptor: timer, interest: .readable, handler: self)
-        far.connect(to: address, tls: nil, serverName: nil, timeoutMilliseconds: 10_000)
+        serverStream.connect(to: address, tls: nil, serverName: nil, timeoutMilliseconds: 10_000)
     }
 
     deinit { close(timer) }
@@ -106,29 +110,35 @@ private final class RelayPair: StreamHandler, DescriptorHandler {
 
     func stream(_ stream: Stream, received bytes: UnsafeRawBufferPointer) {
         let due = Reading.nanoseconds(CLOCK_MONOTONIC) + delayNanoseconds
-        pieces.append(Piece(dueNanoseconds: due, bytes: Array(bytes), isUpward: stream === near))
+        delayedPieces.append(Piece(dueNanoseconds: due, bytes: Array(bytes), isToServer: stream === clientStream))
         schedule()
     }
 
     private func schedule() {
-        guard !isTimed, first < pieces.count else { return }
-        isTimed = true
-        precondition(CTimerDescriptor_set(timer, pieces[first].dueNanoseconds) == 0, "a timer of our own")
+        guard !isTimerSet, firstPieceIndex < delayedPieces.count else { return }
+        isTimerSet = true
+        precondition(
+            CTimerDescriptor_set(timer, delayedPieces[firstPieceIndex].dueNanoseconds) == 0,
+            "a timer of our own"
+        )
     }
 
     func descriptorReady(_ events: Interest) {
         var expirations: UInt64 = 0
         _ = read(timer, &expirations, 8)
-        isTimed = false
+        isTimerSet = false
         let now = Reading.nanoseconds(CLOCK_MONOTONIC)
-        while first < pieces.count, pieces[first].dueNanoseconds <= now {
-            pieces[first].bytes.withUnsafeBytes { (pieces[first].isUpward ? far : near)?.write($0) }
-            pieces[first].bytes = []
-            first += 1
+        while firstPieceIndex < delayedPieces.count, delayedPieces[firstPieceIndex].dueNanoseconds <= now {
+            delayedPieces[firstPieceIndex].bytes
+                .withUnsafeBytes {
+                    (delayedPieces[firstPieceIndex].isToServer ? serverStream : clientStream)?.write($0)
+                }
+            delayedPieces[firstPieceIndex].bytes = []
+            firstPieceIndex += 1
         }
-        if first > 1_024 {
-            pieces.removeFirst(first)
-            first = 0
+        if firstPieceIndex > 1_024 {
+            delayedPieces.removeFirst(firstPieceIndex)
+            firstPieceIndex = 0
         }
         schedule()
     }
@@ -137,7 +147,7 @@ private final class RelayPair: StreamHandler, DescriptorHandler {
 
     func streamClosed(_ stream: Stream, error: StreamError?) {
         loop.remove(descriptor: timer)
-        near?.close()
-        far?.close()
+        clientStream?.close()
+        serverStream?.close()
     }
 }

@@ -4,8 +4,8 @@ import Glibc
 import Reactor
 
 /// Sends pushes through the worker's own pool and prints their cost.
-func send(_ given: Arguments) throws {
-    var arguments = given
+func send(_ initialArguments: Arguments) throws {
+    var arguments = initialArguments
     var host = try arguments.text("host", "127.0.0.1")
     var port = try arguments.number("port", nil, in: 1...65_535)
     let caFile = try arguments.text("ca")
@@ -19,9 +19,9 @@ func send(_ given: Arguments) throws {
         rateAfterwards: try arguments.number("falls-to", rate, in: 0...10_000_000),
         fallsAfterSeconds: try arguments.number("falls-after", 1_000_000, in: 1...1_000_000)
     )
-    let shrink = try arguments.number("shrink-after", 600_000, in: 10...86_400_000)
-    let latency = try arguments.number("latency-model", 0, in: 0...10_000)
-    let spacing = try arguments.number("turn-spacing", 4_000, in: 0...100_000)
+    let shrinkMilliseconds = try arguments.number("shrink-after", 600_000, in: 10...86_400_000)
+    let latencyMilliseconds = try arguments.number("latency-model", 0, in: 0...10_000)
+    let spacingMicroseconds = try arguments.number("turn-spacing", 4_000, in: 0...100_000)
     let bodyBytes = try arguments.number("body-bytes", 360, in: 0...4_096)
     let tokens = try DeviceTokens(file: arguments.optional("tokens"))
     let bundle = try arguments.text("bundle", "com.example.scores")
@@ -30,13 +30,15 @@ func send(_ given: Arguments) throws {
         keyIdentifier: arguments.text("key-id", "BENCHKEY00"),
         teamIdentifier: arguments.text("team-id", "BENCHTEAM0")
     )
-    try arguments.end()
+    try arguments.checkAllRead()
 
-    let distance = latency > 0 ? try RelayProcess(host: host, port: port, roundTripMilliseconds: latency) : nil
-    if let distance { (host, port) = ("127.0.0.1", distance.port) }
+    let relay =
+        latencyMilliseconds > 0
+        ? try RelayProcess(host: host, port: port, roundTripMilliseconds: latencyMilliseconds) : nil
+    if let relay { (host, port) = ("127.0.0.1", relay.port) }
 
     let loop = try EventLoop()
-    loop.turnSpacingMicroseconds = Int64(spacing)
+    loop.turnSpacingMicroseconds = Int64(spacingMicroseconds)
     var configuration = PoolConfiguration(
         host: host,
         port: UInt16(port),
@@ -46,7 +48,7 @@ func send(_ given: Arguments) throws {
     )
     configuration.connectionsMax = connections
     configuration.connectionsMin = rate > 0 ? 1 : connections
-    configuration.shrinkMilliseconds = Int64(shrink)
+    configuration.shrinkMilliseconds = Int64(shrinkMilliseconds)
     configuration.inFlightMax = inFlight
     configuration.openSpacingMilliseconds = 0
     let sender = Sender(loop: loop, count: count, demand: demand, bodyBytes: bodyBytes, tokens: tokens)
@@ -56,10 +58,17 @@ func send(_ given: Arguments) throws {
     pool.start()
     sender.begin()
     loop.run()
-    print(sender.report(connections: connections, inFlight: inFlight, latency: latency, spacing: spacing))
+    print(
+        sender.report(
+            connections: connections,
+            inFlight: inFlight,
+            latencyMilliseconds: latencyMilliseconds,
+            spacingMicroseconds: spacingMicroseconds
+        )
+    )
     sender.pool = nil
     pool.close()
-    distance?.end()
+    relay?.end()
     if sender.accepted != sender.answered { fail("\(sender.answered - sender.accepted) pushes were not accepted") }
 }
 
@@ -109,31 +118,31 @@ struct TemporaryDirectory {
 
 /// The device tokens of the pushes: the tokens of a file in turn, or a different token for each push.
 final class DeviceTokens {
-    private var texts: [[UInt8]] = []
-    private var next = 0
-    private let fresh = UnsafeMutableRawBufferPointer.allocate(byteCount: 64, alignment: 16)
+    private var fileTokens: [[UInt8]] = []
+    private var nextIndex = 0
+    private let generatedToken = UnsafeMutableRawBufferPointer.allocate(byteCount: 64, alignment: 16)
 
-    init(file: String?) throws(Arguments.Problem) {
+    init(file: String?) throws(Arguments.ArgumentError) {
         guard let file else { return }
-        guard let stream = fopen(file, "r") else { throw Arguments.Problem(description: "cannot read \(file)") }
+        guard let stream = fopen(file, "r") else { throw Arguments.ArgumentError(description: "cannot read \(file)") }
         defer { fclose(stream) }
         var line = [CChar](repeating: 0, count: 512)
         while fgets(&line, Int32(line.count), stream) != nil {
             let text = line.prefix { $0 != 0 && $0 != 10 }.map(UInt8.init(bitPattern:))
             guard text.withUnsafeBytes({ PushRequest.isDeviceToken($0) }) else {
-                throw Arguments.Problem(description: "\(file) holds a line that is no device token")
+                throw Arguments.ArgumentError(description: "\(file) holds a line that is no device token")
             }
-            texts.append(text)
+            fileTokens.append(text)
         }
     }
 
-    deinit { fresh.deallocate() }
+    deinit { generatedToken.deallocate() }
 
     /// Passes the next token to the body. The bytes are valid until the next call.
     func withNext<Result>(_ number: UInt64, _ body: (UnsafeRawBufferPointer) -> Result) -> Result {
-        guard texts.isEmpty else {
-            next = next + 1 < texts.count ? next + 1 : 0
-            return texts[next].withUnsafeBytes(body)
+        guard fileTokens.isEmpty else {
+            nextIndex = nextIndex + 1 < fileTokens.count ? nextIndex + 1 : 0
+            return fileTokens[nextIndex].withUnsafeBytes(body)
         }
         // 64 digits that depend on all bits of the number.
         var bits = number &* 0x9E37_79B9_7F4A_7C15
@@ -143,8 +152,8 @@ final class DeviceTokens {
             var digits = bits & 0x0F0F_0F0F_0F0F_0F0F
             let letters = (digits &+ 0x0606_0606_0606_0606) >> 4 & 0x0101_0101_0101_0101
             digits = digits &+ 0x3030_3030_3030_3030 &+ letters &* 39
-            fresh.storeBytes(of: digits, toByteOffset: 8 * part, as: UInt64.self)
+            generatedToken.storeBytes(of: digits, toByteOffset: 8 * part, as: UInt64.self)
         }
-        return body(UnsafeRawBufferPointer(fresh))
+        return body(UnsafeRawBufferPointer(generatedToken))
     }
 }

@@ -6,7 +6,7 @@ import Reactor
 /// Keeps as many pushes in flight as the pool accepts, or sends at a given rate, and counts them.
 final class Sender: PushHandler, TimerHandler {
     /// Only one push of this many is timed, so that reading the clock does not affect the figure.
-    private static let latencySample: UInt64 = 64
+    private static let latencySampleInterval: UInt64 = 64
     private static let tickMilliseconds: Int64 = 1
 
     unowned let loop: EventLoop
@@ -18,17 +18,17 @@ final class Sender: PushHandler, TimerHandler {
     private let tokens: DeviceTokens
     private let body: UnsafeMutableRawBufferPointer
 
-    private var submitted: UInt64 = 0
+    private var submittedCount: UInt64 = 0
     private(set) var answered = 0
     private(set) var accepted = 0
-    private var authenticated = 0
+    private var authenticatedConnections = 0
     private var connectionsPeak = 0
-    private var begun: Reading?
-    private var ended: Reading?
-    private var answeredBefore = 0
+    private var startReading: Reading?
+    private var endReading: Reading?
+    private var warmUpAnswers = 0
     /// For each sampled push: first its submission time, then its duration.
-    private var latencies: [Int64]
-    private var firstTick: Int64 = 0
+    private var latencyNanoseconds: [Int64]
+    private var firstTickMilliseconds: Int64 = 0
     private var isPaced = false
 
     init(loop: EventLoop, count: Int, demand: Demand, bodyBytes: Int, tokens: DeviceTokens) {
@@ -42,7 +42,7 @@ final class Sender: PushHandler, TimerHandler {
         for (index, byte) in text.utf8.enumerated() where index < bodyBytes { body[index] = byte }
         if bodyBytes == 0 { body[0] = 0 }
         self.bodyBytes = bodyBytes
-        latencies = [Int64](repeating: 0, count: count / Int(Sender.latencySample) + 2)
+        latencyNanoseconds = [Int64](repeating: 0, count: count / Int(Sender.latencySampleInterval) + 2)
     }
 
     private let bodyBytes: Int
@@ -56,8 +56,8 @@ final class Sender: PushHandler, TimerHandler {
     // MARK: - Sending
 
     private func submitOne() -> Bool {
-        guard let pool, submitted < UInt64(count) else { return false }
-        let number = submitted
+        guard let pool, submittedCount < UInt64(count) else { return false }
+        let number = submittedCount
         let isTaken = tokens.withNext(number) { token in
             pool.submit(
                 PushRequest(
@@ -71,26 +71,26 @@ final class Sender: PushHandler, TimerHandler {
             )
         }
         guard isTaken else { return false }
-        if number % Self.latencySample == 0 {
-            latencies[Int(number / Self.latencySample)] = -Reading.nanoseconds(CLOCK_MONOTONIC)
+        if number % Self.latencySampleInterval == 0 {
+            latencyNanoseconds[Int(number / Self.latencySampleInterval)] = -Reading.nanoseconds(CLOCK_MONOTONIC)
         }
-        submitted += 1
+        submittedCount += 1
         return true
     }
 
     /// Submits as many pushes as the pool accepts, or as many as are due at the given rate.
-    private func fill() {
+    private func submitDue() {
         guard demand.isPaced, isPaced else {
             while submitOne() {}
             return
         }
-        let due = answeredBefore + demand.due(afterMilliseconds: loop.nowMilliseconds - firstTick)
-        while submitted < UInt64(due), submitOne() {}
+        let due = warmUpAnswers + demand.due(afterMilliseconds: loop.nowMilliseconds - firstTickMilliseconds)
+        while submittedCount < UInt64(due), submitOne() {}
     }
 
     func timerFired(tag: UInt64) {
-        guard ended == nil else { return }
-        fill()
+        guard endReading == nil else { return }
+        submitDue()
         _ = loop.schedule(afterMilliseconds: Self.tickMilliseconds, handler: self, tag: 0)
     }
 
@@ -99,40 +99,42 @@ final class Sender: PushHandler, TimerHandler {
     func pushAnswered(_ answer: borrowing PushResponse) {
         answered += 1
         if answer.disposition == .accepted { accepted += 1 }
-        if answer.tag % Self.latencySample == 0 {
-            latencies[Int(answer.tag / Self.latencySample)] += Reading.nanoseconds(CLOCK_MONOTONIC)
+        if answer.tag % Self.latencySampleInterval == 0 {
+            latencyNanoseconds[Int(answer.tag / Self.latencySampleInterval)] += Reading.nanoseconds(CLOCK_MONOTONIC)
         }
-        if begun == nil, authenticated >= connectionsWanted, answered >= min(20_000, count / 10) { beginCounting() }
+        if startReading == nil, authenticatedConnections >= connectionsWanted, answered >= min(20_000, count / 10) {
+            beginCounting()
+        }
         if answered == count {
-            ended = Reading()
+            endReading = Reading()
             loop.stop()
         } else if !demand.isPaced {
-            fill()
+            submitDue()
         }
     }
 
     private func beginCounting() {
-        answeredBefore = answered
-        begun = Reading()
+        warmUpAnswers = answered
+        startReading = Reading()
         guard demand.isPaced else { return }
         // From here on, pushes are sent at the given rate. Pushes in flight belong to the warm-up and are not
         // measured.
-        answeredBefore = Int(submitted)
-        firstTick = loop.nowMilliseconds
+        warmUpAnswers = Int(submittedCount)
+        firstTickMilliseconds = loop.nowMilliseconds
         isPaced = true
         _ = loop.schedule(afterMilliseconds: Self.tickMilliseconds, handler: self, tag: 0)
     }
 
-    func poolHasRoom(_ pool: Pool) { fill() }
+    func poolHasRoom(_ pool: Pool) { submitDue() }
 
     func poolReported(_ event: PoolEvent) {
         switch event {
         case .authenticated:
-            authenticated += 1
-            connectionsPeak = max(connectionsPeak, authenticated)
+            authenticatedConnections += 1
+            connectionsPeak = max(connectionsPeak, authenticatedConnections)
         case .closed(_, let cause, let detail):
-            if cause != .poolClosed, cause != .retired { complain("connection closed: \(cause) \(detail)") }
-            authenticated -= 1
+            if cause != .poolClosed, cause != .retired { printError("connection closed: \(cause) \(detail)") }
+            authenticatedConnections -= 1
         case .breakerOpened(let cause):
             fail("the server refuses the pushes: \(cause)")
         default:
@@ -143,16 +145,20 @@ final class Sender: PushHandler, TimerHandler {
     // MARK: - Figures
 
     /// Returns the figures as one line of JSON.
-    func report(connections: Int, inFlight: Int, latency: Int, spacing: Int) -> String {
-        guard let begun, let ended else { return "{}" }
-        guard answered > answeredBefore, ended.wall > begun.wall else {
+    func report(connections: Int, inFlight: Int, latencyMilliseconds: Int, spacingMicroseconds: Int) -> String {
+        guard let startReading, let endReading else { return "{}" }
+        guard answered > warmUpAnswers, endReading.wall > startReading.wall else {
             fail("nothing was left to count after the warm-up: --count must be well above --in-flight")
         }
-        let pushes = Double(answered - answeredBefore)
-        let seconds = Double(ended.wall - begun.wall) / 1e9
-        let user = Double(ended.user - begun.user) / pushes
-        let system = Double(ended.system - begun.system) / pushes
-        let sorted = latencies.prefix(Int((submitted + Self.latencySample - 1) / Self.latencySample)).sorted()
+        let pushes = Double(answered - warmUpAnswers)
+        let seconds = Double(endReading.wall - startReading.wall) / 1e9
+        let user = Double(endReading.user - startReading.user) / pushes
+        let system = Double(endReading.system - startReading.system) / pushes
+        let sorted =
+            latencyNanoseconds.prefix(
+                Int((submittedCount + Self.latencySampleInterval - 1) / Self.latencySampleInterval)
+            )
+            .sorted()
         func percentile(_ share: Double) -> Double {
             sorted.isEmpty ? 0 : Double(sorted[min(sorted.count - 1, Int(share * Double(sorted.count)))]) / 1e6
         }
@@ -166,8 +172,8 @@ final class Sender: PushHandler, TimerHandler {
             ("pushesPerSecond", String(Int(pushes / seconds))),
             ("cpuMicrosecondsPerPush", text(user + system)), ("userMicrosecondsPerPush", text(user)),
             ("systemMicrosecondsPerPush", text(system)),
-            ("allocationsPerPush", text(Double(ended.allocations - begun.allocations) / pushes)),
-            ("peakMemoryBytes", String(ended.peakMemoryBytes)),
+            ("allocationsPerPush", text(Double(endReading.allocations - startReading.allocations) / pushes)),
+            ("peakMemoryBytes", String(endReading.peakMemoryBytes)),
             (
                 "latencyMilliseconds",
                 "{"
@@ -175,9 +181,9 @@ final class Sender: PushHandler, TimerHandler {
                     .map { "\"\($0.0)\":\(text(percentile($0.1)))" }.joined(separator: ",") + "}"
             ),
             ("connections", String(connections)), ("connectionsPeak", String(connectionsPeak)),
-            ("connectionsAtEnd", String(authenticated)),
-            ("inFlight", String(inFlight)), ("roundTripMilliseconds", String(latency)),
-            ("turnSpacingMicroseconds", String(spacing)),
+            ("connectionsAtEnd", String(authenticatedConnections)),
+            ("inFlight", String(inFlight)), ("roundTripMilliseconds", String(latencyMilliseconds)),
+            ("turnSpacingMicroseconds", String(spacingMicroseconds)),
         ]
         return "{" + fields.map { "\"\($0.0)\":\($0.1)" }.joined(separator: ",") + "}"
     }

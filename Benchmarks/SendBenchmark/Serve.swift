@@ -13,11 +13,11 @@ enum SimulatedApp {
 
 /// `serve`: runs an APNs simulator with one activity for each requested token. Prints its port and its
 /// directory, and runs until standard input ends.
-func serve(_ given: Arguments) async throws {
-    var arguments = given
+func serve(_ initialArguments: Arguments) async throws {
+    var arguments = initialArguments
     let latency = try arguments.number("latency", 0, in: 0...10_000)
     let window = try arguments.number("connection-window", 65_535, in: 1...Faults.connectionWindowBytesMax)
-    try arguments.end()
+    try arguments.checkAllRead()
     let directory = try TemporaryDirectory()
     defer { directory.remove() }
     let keyFile = try makeSigningKey(in: directory.path)
@@ -43,7 +43,7 @@ func serve(_ given: Arguments) async throws {
         teamIdentifier: SimulatedApp.team
     )
     guard let token = source.currentToken(unixSeconds: Int64(time(nil))) else {
-        throw Arguments.Problem(description: "no provider token could be signed")
+        throw Arguments.ArgumentError(description: "no provider token could be signed")
     }
     print("\(simulator.port) \(directory.path) \(simulator.caFile ?? "") \(keyFile) \(token.text)")
     fflush(nil)
@@ -80,13 +80,15 @@ private func addActivities(to simulator: Simulator, tokensFile: String) async th
         }
         return tokens
     }
-    guard let file = fopen(tokensFile, "w") else { throw Arguments.Problem(description: "cannot write \(tokensFile)") }
+    guard let file = fopen(tokensFile, "w") else {
+        throw Arguments.ArgumentError(description: "cannot write \(tokensFile)")
+    }
     defer { fclose(file) }
     for token in tokens { fputs(token + "\n", file) }
 }
 
-private func readText(_ path: String) throws(Arguments.Problem) -> String {
-    guard let file = fopen(path, "r") else { throw Arguments.Problem(description: "cannot read \(path)") }
+private func readText(_ path: String) throws(Arguments.ArgumentError) -> String {
+    guard let file = fopen(path, "r") else { throw Arguments.ArgumentError(description: "cannot read \(path)") }
     defer { fclose(file) }
     var bytes = [UInt8](repeating: 0, count: 16_384)
     let count = fread(&bytes, 1, bytes.count, file)

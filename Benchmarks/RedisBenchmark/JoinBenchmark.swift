@@ -8,23 +8,23 @@ import Redis
 /// registration. First the activity's record gets the list of its audiences. Then a page of the audience gets
 /// an entry. If the activity leaves an audience, a page of that audience gets an entry too. Then the
 /// activity's record notes that both audiences know the change.
-final class JoinCourse: ActivityStoreHandler, AudienceStoreHandler {
+final class JoinBenchmark: ActivityStoreHandler, AudienceStoreHandler {
     /// The most registrations of a lane in progress at a time.
-    private static let underWayMax = 512
+    private static let registrationsInProgressMax = 512
 
     private let server: RedisServerProcess
     private let loop: EventLoop
     private var activities: ActivityStore?
     private var audiences: AudienceStore?
     private var failure: RedisError?
-    /// The audiences of the current run: all activities join `joined`, and leave `left`.
-    private var joined = AudienceDigest(value: 1)
-    private var left = AudienceDigest(value: 0)
+    /// The audiences of the current run: all activities join `joinedAudience`, and leave `leftAudience`.
+    private var joinedAudience = AudienceDigest(value: 1)
+    private var leftAudience = AudienceDigest(value: 0)
     private var atMilliseconds: Int64 = 0
     /// For each registration, the number of its entries that Redis has not acknowledged.
-    private var entriesLeft: [UInt8] = []
-    private var hasLeft: [Bool] = []
-    private var finished = 0
+    private var unacknowledgedEntries: [UInt8] = []
+    private var departureFlags: [Bool] = []
+    private var finishedCount = 0
 
     struct Figures {
         var microseconds: Double
@@ -66,33 +66,37 @@ final class JoinCourse: ActivityStoreHandler, AudienceStoreHandler {
 
     /// Registers each member with another audience than before.
     func moveAll(_ members: Int) throws -> Figures {
-        (left, joined) = (joined, AudienceDigest(value: joined.value &+ 0x9E37_79B9_7F4A_7C15))
+        (leftAudience, joinedAudience) = (
+            joinedAudience, AudienceDigest(value: joinedAudience.value &+ 0x9E37_79B9_7F4A_7C15)
+        )
         return try registerAll(members)
     }
 
     private func registerAll(_ members: Int) throws -> Figures {
-        entriesLeft = [UInt8](repeating: 0, count: members)
-        hasLeft = [Bool](repeating: false, count: members)
-        finished = 0
+        unacknowledgedEntries = [UInt8](repeating: 0, count: members)
+        departureFlags = [Bool](repeating: false, count: members)
+        finishedCount = 0
         atMilliseconds = max(atMilliseconds + 1, loop.wallMilliseconds)
-        let (before, callsBefore) = (server.processorSeconds, server.scriptCalls)
-        var issued = 0
-        while finished < members {
-            while issued < members, issued - finished < Self.underWayMax, try register(issued) { issued += 1 }
+        let (processorSecondsBefore, callsBefore) = (server.processorSeconds, server.scriptCallCount)
+        var issuedCount = 0
+        while finishedCount < members {
+            while issuedCount < members, issuedCount - finishedCount < Self.registrationsInProgressMax,
+                try register(issuedCount)
+            { issuedCount += 1 }
             try turn()
         }
         // The store itself compacts and splits pages. That work is part of the cost of joining.
         while let audiences, audiences.outstandingCount > 0 { try turn() }
         return Figures(
-            microseconds: (server.processorSeconds - before) * 1_000_000 / Double(members),
-            scriptCalls: Double(server.scriptCalls - callsBefore) / Double(members)
+            microseconds: (server.processorSeconds - processorSecondsBefore) * 1_000_000 / Double(members),
+            scriptCalls: Double(server.scriptCallCount - callsBefore) / Double(members)
         )
     }
 
     // MARK: - Store calls
 
     private func register(_ index: Int) throws -> Bool {
-        let digest = withUnsafeBytes(of: joined.value.littleEndian) { Array($0) }
+        let digest = withUnsafeBytes(of: joinedAudience.value.littleEndian) { Array($0) }
         let registration = TokenRegistration(
             token: Crowd.token(index),
             environment: .production,
@@ -118,7 +122,7 @@ final class JoinCourse: ActivityStoreHandler, AudienceStoreHandler {
         guard try isIssued(call.withBorrowedBytes({ audiences?.issue($0) })) else {
             throw RedisServerProcess.Failure(description: "no room for a member's entry")
         }
-        entriesLeft[index] += 1
+        unacknowledgedEntries[index] += 1
     }
 
     private func isIssued(_ issue: IssueOutcome?) throws -> Bool {
@@ -135,7 +139,7 @@ final class JoinCourse: ActivityStoreHandler, AudienceStoreHandler {
         if let failure { throw failure }
     }
 
-    private func goOn(_ step: () throws -> Void) {
+    private func recordFailure(_ step: () throws -> Void) {
         do { try step() } catch { failure = failure ?? RedisError(.unknown, "\(error)") }
     }
 
@@ -150,12 +154,12 @@ final class JoinCourse: ActivityStoreHandler, AudienceStoreHandler {
         let index = Int(tag)
         switch reply.verdict {
         case .registered:
-            hasLeft[index] = reply.departures != nil
-            goOn {
-                try append(index, joined, isLeaving: false)
-                if hasLeft[index] { try append(index, left, isLeaving: true) }
+            departureFlags[index] = reply.departures != nil
+            recordFailure {
+                try append(index, joinedAudience, isLeaving: false)
+                if departureFlags[index] { try append(index, leftAudience, isLeaving: true) }
             }
-        case .settled: finished += 1
+        case .settled: finishedCount += 1
         default: failure = failure ?? RedisError(.unknown, "a registration was told \(reply.verdict)")
         }
     }
@@ -166,13 +170,13 @@ final class JoinCourse: ActivityStoreHandler, AudienceStoreHandler {
 
     func audienceReplied(tag: UInt64, _ reply: AudienceReply<UnsafeRawBufferPointer>) {
         let index = Int(tag)
-        entriesLeft[index] -= 1
-        guard entriesLeft[index] == 0 else { return }
-        guard hasLeft[index] else {
-            finished += 1
+        unacknowledgedEntries[index] -= 1
+        guard unacknowledgedEntries[index] == 0 else { return }
+        guard departureFlags[index] else {
+            finishedCount += 1
             return
         }
-        goOn {
+        recordFailure {
             guard try issue(index, .confirmDepartures(atMilliseconds: atMilliseconds)) else {
                 throw RedisServerProcess.Failure(description: "no room for a confirmation")
             }

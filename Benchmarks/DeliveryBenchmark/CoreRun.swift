@@ -1,11 +1,11 @@
 import Delivery
 import LiveActivity
 
-/// Runs the core without I/O. The course allows each admission as Redis would, accepts each push as APNs
+/// Runs the core without I/O. It allows each admission as Redis would, accepts each push as APNs
 /// would and acknowledges each result as Kafka would. So the measured time is that of the core and of
 /// writing the results.
-final class Course {
-    static let activities = 4_096
+final class CoreRun {
+    static let activityCount = 4_096
     static let activitiesPerBatch = 512
     /// The time between two batches. So each activity gets a command every 2 s. This is twice its spacing, so
     /// the core forgets the activity between two commands and creates it again.
@@ -28,7 +28,7 @@ final class Course {
     private(set) var resultBytes: UInt64 = 0
 
     init(_ workload: Workload) {
-        feed = Feed(activities: Self.activities, states: workload.states, isChanging: workload.isChanging)
+        feed = Feed(activities: Self.activityCount, states: workload.states, isChanging: workload.isChanging)
         var configuration = DeliveryConfiguration(
             applications: [.init(bundleIdentifier: Feed.app, hasProduction: true, hasSandbox: true)],
             seed: 1
@@ -43,24 +43,24 @@ final class Course {
         configuration.inFlightMaxPerPool = Self.activitiesPerBatch
         topic = configuration.commandsTopic
         delivery = Delivery(configuration: configuration, now: now)
-        guard let place = delivery.assign(topic: .commands, number: 0) else {
+        guard let partitionIndex = delivery.assign(topic: .commands, number: 0) else {
             preconditionFailure("a core without partitions has place for one")
         }
-        partition = place
+        partition = partitionIndex
     }
 
     /// Processes about `commands` commands from their bytes to their settled offsets.
     /// - Returns: the exact number of commands.
     func run(_ workload: Workload, commands: Int) -> Int {
-        let perBatch = Self.activitiesPerBatch * workload.commandsPerActivity
-        let batches = max(1, commands / perBatch)
-        for _ in 0..<batches { runBatch(workload) }
+        let commandsPerBatch = Self.activitiesPerBatch * workload.commandsPerActivity
+        let batchCount = max(1, commands / commandsPerBatch)
+        for _ in 0..<batchCount { runBatch(workload) }
         precondition(delivery.counters(of: 0).undecodable == 0, "the commands fit the shapes")
         if workload == .alternatingShaped { precondition(delivery.statesCompared <= workload.states.count) }
         if workload == .inningsShaped { precondition(delivery.statesCompared <= 10) }
         if workload == .unlikeShaped { precondition(Int64(delivery.statesCompared) > nextOffset * 9 / 10) }
         precondition(delivery.recordsInProgress == 0 && delivery.committableOffset(partition) == nextOffset)
-        return batches * perBatch
+        return batchCount * commandsPerBatch
     }
 
     var counters: DeliveryCounters { delivery.counters }
@@ -74,7 +74,7 @@ final class Course {
                 receive(feed.command(of: activity, timestamp: now.wallMilliseconds / 1_000 + Int64(version)))
             }
         }
-        nextActivity = (nextActivity + Self.activitiesPerBatch) % Self.activities
+        nextActivity = (nextActivity + Self.activitiesPerBatch) % Self.activityCount
         delivery.endBatch(now: now)
         while answerStoreCalls() || answerPushes() || acknowledge() {}
     }
@@ -95,18 +95,18 @@ final class Course {
 
     /// Answers all store calls of the core. Returns whether there was a call.
     private func answerStoreCalls() -> Bool {
-        while let call = delivery.withNextStoreCall(now: now, { Self.asked($0) }) {
+        while let call = delivery.withNextStoreCall(now: now, { Self.tagAndTimestamp($0) }) {
             delivery.storeCallTaken()
             calls.append(call)
         }
         token.withUnsafeBytes { token in
-            for (tag, timestamp) in calls { delivery.storeReplied(tag: tag, reply(timestamp, token), now: now) }
+            for (tag, timestamp) in calls { delivery.storeReplied(tag: tag, makeReply(timestamp, token), now: now) }
         }
         defer { calls.removeAll(keepingCapacity: true) }
         return !calls.isEmpty
     }
 
-    private static func asked(_ call: StoreCall<UnsafeRawBufferPointer>) -> (tag: UInt64, timestamp: Int64?) {
+    private static func tagAndTimestamp(_ call: StoreCall<UnsafeRawBufferPointer>) -> (tag: UInt64, timestamp: Int64?) {
         guard case .admit(let admission) = call.operation else { return (call.tag, nil) }
         return (call.tag, admission.version.timestamp)
     }
@@ -114,7 +114,7 @@ final class Course {
     /// Makes the reply to a store call.
     ///
     /// - Parameter timestamp: the timestamp of the command to send; nil for a settlement.
-    private func reply(_ timestamp: Int64?, _ token: UnsafeRawBufferPointer) -> StoreReply<UnsafeRawBufferPointer> {
+    private func makeReply(_ timestamp: Int64?, _ token: UnsafeRawBufferPointer) -> StoreReply<UnsafeRawBufferPointer> {
         guard let timestamp else { return StoreReply(.settled) }
         var reply = StoreReply<UnsafeRawBufferPointer>(.send)
         reply.timestamp = timestamp
@@ -130,7 +130,7 @@ final class Course {
 
     private func answerPushes() -> Bool {
         while let record = delivery.nextPush(pool, now: now) { pushes.append(record) }
-        let accepted = PushResult(
+        let acceptedResult = PushResult(
             disposition: .accepted,
             status: 200,
             reason: UnsafeRawBufferPointer(start: nil, count: 0),
@@ -138,7 +138,7 @@ final class Course {
             sentMilliseconds: now.wallMilliseconds,
             answeredMilliseconds: now.wallMilliseconds
         )
-        for record in pushes { delivery.answered(record, accepted, now: now) }
+        for record in pushes { delivery.answered(record, acceptedResult, now: now) }
         defer { pushes.removeAll(keepingCapacity: true) }
         return !pushes.isEmpty
     }

@@ -5,9 +5,9 @@ import Reactor
 import Redis
 
 /// Adds members to an audience and reads all of them, with one store, as a lane does.
-final class MemberCourse: AudienceStoreHandler {
+final class MemberBenchmark: AudienceStoreHandler {
     /// The most pages that are requested at one time.
-    private static let pagesUnderWay = 8
+    private static let pagesInProgressMax = 8
 
     /// The CPU time for each member: Redis' time for a join and for reading, and this process's own time for
     /// reading. Reading includes the directories, and in this process the search for members on their pages.
@@ -17,19 +17,19 @@ final class MemberCourse: AudienceStoreHandler {
         var ownReadMicroseconds: Double
         var bytes: Double
         var pages: Int
-        var membersRead: Int
+        var membersReadCount: Int
     }
 
     private let server: RedisServerProcess
     private let loop: EventLoop
     private var store: AudienceStore?
     private var audience = AudienceDigest(value: 0)
-    private var joined = 0
+    private var joinedCount = 0
     private var failure: RedisError?
     /// The page numbers of each segment, from its directory.
     private var directories: [[UInt32]] = []
-    private var pagesRead = 0
-    private var membersRead = 0
+    private var pagesReadCount = 0
+    private var membersReadCount = 0
     private let scratch = UnsafeMutableBufferPointer<MemberReference>.allocate(capacity: MemberPage.membersMax)
 
     /// Connects a store to the server.
@@ -65,26 +65,26 @@ final class MemberCourse: AudienceStoreHandler {
     func measure(members: Int, audience number: Int) throws -> Figures {
         audience = AudienceDigest(value: UInt64(number) &* 0x9E37_79B9_7F4A_7C15)
         let memoryBefore = server.usedMemoryBytes
-        var before = server.processorSeconds
+        var processorSecondsBefore = server.processorSeconds
         try join(members)
-        let joinSeconds = server.processorSeconds - before
+        let joinSeconds = server.processorSeconds - processorSecondsBefore
         let bytes = Double(server.usedMemoryBytes - memoryBefore) / Double(members)
-        before = server.processorSeconds
-        let ownBefore = Self.ownSeconds
+        processorSecondsBefore = server.processorSeconds
+        let ownProcessorSecondsBefore = Self.ownProcessorSeconds
         try readDirectories()
         try readPages()
         let perMember = 1_000_000 / Double(members)
         return Figures(
             joinMicroseconds: joinSeconds * perMember,
-            readMicroseconds: (server.processorSeconds - before) * perMember,
-            ownReadMicroseconds: (Self.ownSeconds - ownBefore) * perMember,
+            readMicroseconds: (server.processorSeconds - processorSecondsBefore) * perMember,
+            ownReadMicroseconds: (Self.ownProcessorSeconds - ownProcessorSecondsBefore) * perMember,
             bytes: bytes,
-            pages: pagesRead,
-            membersRead: membersRead
+            pages: pagesReadCount,
+            membersReadCount: membersReadCount
         )
     }
 
-    private static var ownSeconds: Double {
+    private static var ownProcessorSeconds: Double {
         var time = timespec()
         clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time)
         return Double(time.tv_sec) + Double(time.tv_nsec) / 1e9
@@ -93,12 +93,15 @@ final class MemberCourse: AudienceStoreHandler {
     // MARK: - Joining
 
     private func join(_ members: Int) throws {
-        joined = 0
-        var issued = 0
-        while joined < members {
+        joinedCount = 0
+        var issuedCount = 0
+        while joinedCount < members {
             var isFull = false
-            while issued < members && !isFull {
-                isFull = try !issue(.append(Crowd.entry(issued, atMilliseconds: loop.wallMilliseconds)), &issued)
+            while issuedCount < members && !isFull {
+                isFull = try !issue(
+                    .append(Crowd.entry(issuedCount, atMilliseconds: loop.wallMilliseconds)),
+                    &issuedCount
+                )
             }
             try turn()
         }
@@ -106,11 +109,11 @@ final class MemberCourse: AudienceStoreHandler {
         while let store, store.outstandingCount > 0 { try turn() }
     }
 
-    private func issue(_ operation: AudienceCall<[UInt8]>.Operation, _ issued: inout Int) throws -> Bool {
-        let call = AudienceCall(tag: UInt64(issued), app: Crowd.app, audience: audience, operation: operation)
+    private func issue(_ operation: AudienceCall<[UInt8]>.Operation, _ issuedCount: inout Int) throws -> Bool {
+        let call = AudienceCall(tag: UInt64(issuedCount), app: Crowd.app, audience: audience, operation: operation)
         switch call.withBorrowedBytes({ store?.issue($0) }) {
         case .issued?:
-            issued += 1
+            issuedCount += 1
             return true
         case .full?:
             return false
@@ -128,22 +131,24 @@ final class MemberCourse: AudienceStoreHandler {
 
     private func readDirectories() throws {
         directories = []
-        var issued = 0
+        var issuedCount = 0
         while directories.count < MemberLocation.segmentCount {
-            while issued < MemberLocation.segmentCount, try issue(.directory(segment: UInt8(issued)), &issued) {}
+            while issuedCount < MemberLocation.segmentCount,
+                try issue(.directory(segment: UInt8(issuedCount)), &issuedCount)
+            {}
             try turn()
         }
     }
 
     private func readPages() throws {
-        pagesRead = 0
-        membersRead = 0
+        pagesReadCount = 0
+        membersReadCount = 0
         let pages = directories.enumerated().flatMap { segment, bounds in bounds.map { (UInt8(segment), $0) } }
-        var issued = 0
-        while pagesRead < pages.count {
-            while issued < pages.count, issued - pagesRead < Self.pagesUnderWay {
-                let (segment, bound) = pages[issued]
-                guard try issue(.page(segment: segment, lowerBound: bound), &issued) else { break }
+        var issuedCount = 0
+        while pagesReadCount < pages.count {
+            while issuedCount < pages.count, issuedCount - pagesReadCount < Self.pagesInProgressMax {
+                let (segment, bound) = pages[issuedCount]
+                guard try issue(.page(segment: segment, lowerBound: bound), &issuedCount) else { break }
             }
             try turn()
         }
@@ -157,7 +162,7 @@ final class MemberCourse: AudienceStoreHandler {
 
     func audienceReplied(tag: UInt64, _ reply: AudienceReply<UnsafeRawBufferPointer>) {
         guard let bytes = reply.bytes else {
-            joined += 1
+            joinedCount += 1
             return
         }
         if reply.verdict == .pages {
@@ -165,8 +170,8 @@ final class MemberCourse: AudienceStoreHandler {
                 stride(from: 0, to: bytes.count, by: 4).map { bytes.loadUnaligned(fromByteOffset: $0, as: UInt32.self) }
             )
         } else {
-            pagesRead += 1
-            membersRead += MemberPage(bytes)?.members(into: scratch).count ?? 0
+            pagesReadCount += 1
+            membersReadCount += MemberPage(bytes)?.members(into: scratch).count ?? 0
         }
     }
 }

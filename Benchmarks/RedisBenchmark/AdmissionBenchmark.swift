@@ -5,15 +5,15 @@ import Redis
 
 /// Makes calls for all activities with one store, as a lane does. Each turn of the loop makes as many calls
 /// as the store accepts, and sends them with one write.
-final class Course: ActivityStoreHandler {
+final class AdmissionBenchmark: ActivityStoreHandler {
     let server: RedisServerProcess
     private let loop: EventLoop
     private var store: ActivityStore?
     private let activities: Int
     private let pace: Policy.Pace
     private var timestamp: Int64 = 1_760_000_000
-    private var answered = 0
-    private var sends = 0
+    private var answeredCount = 0
+    private var sendCount = 0
     private var failure: RedisError?
 
     init(server: RedisServerProcess, activities: Int) throws {
@@ -65,13 +65,13 @@ final class Course: ActivityStoreHandler {
     }
 
     @discardableResult
-    func sendAll(high: Bool) throws -> Int {
+    func sendAll(isHighPriority: Bool) throws -> Int {
         timestamp += 1
-        return try sendEach(timestamp, high: high)
+        return try sendEach(timestamp, isHighPriority: isHighPriority)
     }
 
     func supersedeAll() throws -> Int {
-        try perform(activities) { _ in self.admission(self.timestamp - 1_000_000, high: false) }
+        try perform(activities) { _ in self.admission(self.timestamp - 1_000_000, isHighPriority: false) }
     }
 
     @discardableResult
@@ -82,7 +82,7 @@ final class Course: ActivityStoreHandler {
     func sendAndSettleAll() throws -> Int {
         timestamp += 1
         return try perform(activities * 2) { index in
-            index % 2 == 0 ? self.admission(self.timestamp, high: false) : self.settlement(self.timestamp)
+            index % 2 == 0 ? self.admission(self.timestamp, isHighPriority: false) : self.settlement(self.timestamp)
         } identifier: {
             $0 / 2
         }
@@ -91,28 +91,28 @@ final class Course: ActivityStoreHandler {
     func memoryUsage() -> String {
         // All activities have the same size, so a random key is measured. Keys are binary, and
         // redis-cli passes only text.
-        let anyone = #"return redis.call("MEMORY", "USAGE", redis.call("RANDOMKEY"))"#
-        return server.ask("EVAL", anyone, "0").text.filter(\.isNumber)
+        let memoryScript = #"return redis.call("MEMORY", "USAGE", redis.call("RANDOMKEY"))"#
+        return server.runClient("EVAL", memoryScript, "0").text.filter(\.isNumber)
     }
 
-    private func sendEach(_ timestamp: Int64, high: Bool) throws -> Int {
-        sends = 0
-        let calls = try perform(activities) { _ in self.admission(timestamp, high: high) }
-        guard sends == calls else {
-            throw RedisServerProcess.Failure(description: "\(sends) of \(calls) commands must be sent")
+    private func sendEach(_ timestamp: Int64, isHighPriority: Bool) throws -> Int {
+        sendCount = 0
+        let calls = try perform(activities) { _ in self.admission(timestamp, isHighPriority: isHighPriority) }
+        guard sendCount == calls else {
+            throw RedisServerProcess.Failure(description: "\(sendCount) of \(calls) commands must be sent")
         }
         return calls
     }
 
-    private func admission(_ timestamp: Int64, high: Bool) -> StoreCall<[UInt8]>.Operation {
+    private func admission(_ timestamp: Int64, isHighPriority: Bool) -> StoreCall<[UInt8]>.Operation {
         .admit(
             StateAdmission(
                 isEnd: false,
                 version: Version(timestamp: timestamp, sequence: 0),
                 digest: UInt64(timestamp),
                 pace: pace,
-                requestsHighPriority: high,
-                mayUseReserve: high,
+                requestsHighPriority: isHighPriority,
+                mayUseReserve: isHighPriority,
                 carriesAlert: false,
                 isTooOld: false,
                 registration: nil
@@ -137,16 +137,16 @@ final class Course: ActivityStoreHandler {
         identifier: (Int) -> Int = { $0 }
     ) throws -> Int {
         guard let store else { return 0 }
-        var issued = 0
-        answered = 0
-        while answered < calls {
+        var issuedCount = 0
+        answeredCount = 0
+        while answeredCount < calls {
             var isFull = false
-            while issued < calls && !isFull {
-                let subject = Self.subject(identifier(issued))
-                let call = StoreCall(tag: 0, subject: subject, operation: operation(issued))
+            while issuedCount < calls && !isFull {
+                let subject = Self.subject(identifier(issuedCount))
+                let call = StoreCall(tag: 0, subject: subject, operation: operation(issuedCount))
                 let issue = call.withBorrowedBytes { store.issue($0) }
                 switch issue {
-                case .issued: issued += 1
+                case .issued: issuedCount += 1
                 case .full: isFull = true
                 case .notReady, .awaitsReplicas, .outOfBounds:
                     throw RedisServerProcess.Failure(
@@ -170,8 +170,8 @@ final class Course: ActivityStoreHandler {
     func redisLost(_ reason: RedisError) { failure = reason }
     func redisWarns(_ warning: RedisWarning) {}
     func storeReplied(tag: UInt64, _ reply: StoreReply<UnsafeRawBufferPointer>) {
-        answered += 1
-        if reply.verdict == .send { sends += 1 }
+        answeredCount += 1
+        if reply.verdict == .send { sendCount += 1 }
     }
     func storeCallFailed(tag: UInt64, script: StoreScript, error: RedisError) { failure = failure ?? error }
 }
