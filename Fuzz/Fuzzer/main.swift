@@ -8,11 +8,11 @@ import Glibc
 nonisolated(unsafe) private var target = FuzzTarget.frames
 
 let names = FuzzTarget.allCases.map(\.rawValue).joined(separator: ", ")
-guard let chosen = CommandLine.arguments.dropFirst().first.flatMap(FuzzTarget.init(rawValue:)) else {
+guard let chosenTarget = CommandLine.arguments.dropFirst().first.flatMap(FuzzTarget.init(rawValue:)) else {
     print("usage: causeway-fuzz TARGET [options and folders of libFuzzer]; the targets: \(names)")
     exit(64)
 }
-target = chosen
+target = chosenTarget
 
 // libFuzzer skips the first word: here the target's name.
 var count = CommandLine.argc - 1

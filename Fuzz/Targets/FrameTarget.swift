@@ -5,20 +5,20 @@
 func frameViolation(_ input: UnsafeRawBufferPointer) -> String? {
     guard let first = input.first else { return nil }
     let bytes = UnsafeRawBufferPointer(rebasing: input.dropFirst())
-    let whole = frames(bytes, pieceBytes: max(1, bytes.count))
-    let pieces = frames(bytes, pieceBytes: 1 + Int(first))
-    return whole == pieces ? nil : "frames differ when they come in pieces of \(1 + Int(first)) bytes"
+    let wholeFrames = readFrames(bytes, pieceBytes: max(1, bytes.count))
+    let pieceFrames = readFrames(bytes, pieceBytes: 1 + Int(first))
+    return wholeFrames == pieceFrames ? nil : "frames differ when they come in pieces of \(1 + Int(first)) bytes"
 }
 
-private struct FramesRead: Equatable {
+private struct ReadFrames: Equatable {
     /// The type, flags, stream and payload of each frame, one after the other.
     var frames: [UInt8] = []
     var fault: ErrorCode?
 }
 
-private func frames(_ bytes: UnsafeRawBufferPointer, pieceBytes: Int) -> FramesRead {
+private func readFrames(_ bytes: UnsafeRawBufferPointer, pieceBytes: Int) -> ReadFrames {
     var reader = FrameReader()
-    var result = FramesRead()
+    var result = ReadFrames()
     forEachPiece(of: bytes, pieceBytes) { piece in
         var input = piece
         do throws(ConnectionFault) {

@@ -30,10 +30,10 @@ func forEachPiece(
     _ pieceBytes: Int,
     _ body: (UnsafeRawBufferPointer) -> Bool
 ) {
-    var rest = bytes
-    while !rest.isEmpty {
-        let count = min(pieceBytes, rest.count)
-        guard withCopy(UnsafeRawBufferPointer(rebasing: rest[..<count]), body) else { return }
-        rest = UnsafeRawBufferPointer(rebasing: rest[count...])
+    var remainder = bytes
+    while !remainder.isEmpty {
+        let count = min(pieceBytes, remainder.count)
+        guard withCopy(UnsafeRawBufferPointer(rebasing: remainder[..<count]), body) else { return }
+        remainder = UnsafeRawBufferPointer(rebasing: remainder[count...])
     }
 }

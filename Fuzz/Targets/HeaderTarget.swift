@@ -10,34 +10,34 @@ func headerViolation(_ input: UnsafeRawBufferPointer) -> String? {
     guard nghttp2_hd_inflate_new(&inflater) == 0 else { return nil }
     defer { nghttp2_hd_inflate_del(inflater) }
     var decoder = HeaderDecoder()
-    var rest = input
-    while let first = rest.first {
-        let count = first == 255 ? rest.count - 1 : min(Int(first), rest.count - 1)
-        let block = UnsafeRawBufferPointer(rebasing: rest[1..<1 + count])
-        rest = UnsafeRawBufferPointer(rebasing: rest[(1 + count)...])
-        let theirs = withCopy(block) { inflate($0, inflater) }
-        let ours = withCopy(block) { block in
+    var remainder = input
+    while let first = remainder.first {
+        let count = first == 255 ? remainder.count - 1 : min(Int(first), remainder.count - 1)
+        let block = UnsafeRawBufferPointer(rebasing: remainder[1..<1 + count])
+        remainder = UnsafeRawBufferPointer(rebasing: remainder[(1 + count)...])
+        let nghttp2Head = withCopy(block) { inflate($0, inflater) }
+        let ourHead = withCopy(block) { block in
             Result { () throws(ConnectionFault) in try decoder.decode(block) }
         }
-        switch (ours, theirs) {
-        case (.success(let ours), let theirs?):
-            guard isSame(ours, theirs) else { return "nghttp2 reads \(theirs), ours \(ours)" }
-        case (.success(let ours), nil): return "nghttp2 refuses what ours reads as \(ours)"
-        case (.failure(let fault), let theirs?):
+        switch (ourHead, nghttp2Head) {
+        case (.success(let ourHead), let nghttp2Head?):
+            guard isSame(ourHead, nghttp2Head) else { return "nghttp2 reads \(nghttp2Head), ours \(ourHead)" }
+        case (.success(let ourHead), nil): return "nghttp2 refuses what ours reads as \(ourHead)"
+        case (.failure(let fault), let nghttp2Head?):
             // A decoder may set limits (RFC 7541, section 7.4). If a block exceeds one, our decoder's message
             // names this section.
             let isLimit = fault.detail.description.hasSuffix("(RFC 7541, 7.4)")
-            return isLimit ? nil : "our decoder refuses the block (\(fault.detail)), nghttp2 reads \(theirs)"
+            return isLimit ? nil : "our decoder refuses the block (\(fault.detail)), nghttp2 reads \(nghttp2Head)"
         case (.failure, nil): return nil
         }
     }
     return nil
 }
 
-private func isSame(_ ours: ResponseHead, _ theirs: ResponseHead) -> Bool {
-    ours.status == theirs.status && ours.retryAfterSeconds == theirs.retryAfterSeconds
-        && ours.hasIdentifier == theirs.hasIdentifier && ours.identifier == theirs.identifier
-        && ours.contentBytes == theirs.contentBytes && ours.isMalformed == theirs.isMalformed
+private func isSame(_ ourHead: ResponseHead, _ nghttp2Head: ResponseHead) -> Bool {
+    ourHead.status == nghttp2Head.status && ourHead.retryAfterSeconds == nghttp2Head.retryAfterSeconds
+        && ourHead.hasIdentifier == nghttp2Head.hasIdentifier && ourHead.identifier == nghttp2Head.identifier
+        && ourHead.contentBytes == nghttp2Head.contentBytes && ourHead.isMalformed == nghttp2Head.isMalformed
 }
 
 /// Reads a response's fields with nghttp2; nil if nghttp2 refuses the block.
@@ -53,9 +53,9 @@ private func inflate(_ block: UnsafeRawBufferPointer, _ inflater: OpaquePointer?
         guard count >= 0 else { return nil }
         position += count
         if UInt32(bitPattern: flags) & NGHTTP2_HD_INFLATE_EMIT.rawValue != 0 {
-            var read = HeaderField(name: UnsafeRawBufferPointer(start: field.name, count: field.namelen))
-            read.setValue(UnsafeRawBufferPointer(start: field.value, count: field.valuelen))
-            head.add(read)
+            var headerField = HeaderField(name: UnsafeRawBufferPointer(start: field.name, count: field.namelen))
+            headerField.setValue(UnsafeRawBufferPointer(start: field.value, count: field.valuelen))
+            head.add(headerField)
         }
         if UInt32(bitPattern: flags) & NGHTTP2_HD_INFLATE_FINAL.rawValue != 0 {
             nghttp2_hd_inflate_end_headers(inflater)

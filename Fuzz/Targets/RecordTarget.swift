@@ -12,7 +12,8 @@ func commandViolation(_ input: UnsafeRawBufferPointer) -> String? {
     withCopy(input) { record in
         do throws(Fault) {
             let command = try Command.decode(record)
-            return bodyViolation(command, record) ?? recallViolation(command, record) ?? cutViolation(command, record)
+            return bodyViolation(command, record) ?? recallViolation(command, record)
+                ?? truncationViolation(command, record)
         } catch {
             return faultViolation(error, record)
         }
@@ -44,11 +45,11 @@ private func faultViolation(_ fault: Fault, _ record: UnsafeRawBufferPointer) ->
 
 private func textViolation(_ text: TextRange, _ record: UnsafeRawBufferPointer) -> String? {
     if text.isAbsent { return nil }
-    let room = UnsafeMutableRawBufferPointer.allocate(byteCount: Int(text.range.count), alignment: 1)
-    defer { room.deallocate() }
-    let count = unescape(text, from: record, into: room)
-    guard count <= room.count else { return "a text longer than its escaped form" }
-    return String(validating: room[..<count], as: UTF8.self) == nil ? "a text that is not UTF-8" : nil
+    let target = UnsafeMutableRawBufferPointer.allocate(byteCount: Int(text.range.count), alignment: 1)
+    defer { target.deallocate() }
+    let count = unescape(text, from: record, into: target)
+    guard count <= target.count else { return "a text longer than its escaped form" }
+    return String(validating: target[..<count], as: UTF8.self) == nil ? "a text that is not UTF-8" : nil
 }
 
 private func bodyViolation(_ command: Command, _ record: UnsafeRawBufferPointer) -> String? {
@@ -69,57 +70,60 @@ private func bodyViolation(_ command: Command, _ record: UnsafeRawBufferPointer)
             return "a part of the body does not lie where it is said to"
         }
     }
-    return foundationTakes(UnsafeRawBufferPointer(body)) ? nil : "Foundation does not accept the body as JSON"
+    return foundationAccepts(UnsafeRawBufferPointer(body)) ? nil : "Foundation does not accept the body as JSON"
 }
 
 /// Whether Foundation parses the body. Foundation refuses numbers that JSON allows and a Double cannot hold.
 /// The result is therefore true for every body that may contain such a number.
-private func foundationTakes(_ body: UnsafeRawBufferPointer) -> Bool {
-    var digits = 0
+private func foundationAccepts(_ body: UnsafeRawBufferPointer) -> Bool {
+    var digitCount = 0
     for byte in body {
         switch byte {
-        case UInt8(ascii: "0")...UInt8(ascii: "9"): digits += 1
-        case UInt8(ascii: "e") where digits > 0, UInt8(ascii: "E") where digits > 0: return true
-        default: digits = 0
+        case UInt8(ascii: "0")...UInt8(ascii: "9"): digitCount += 1
+        case UInt8(ascii: "e") where digitCount > 0, UInt8(ascii: "E") where digitCount > 0: return true
+        default: digitCount = 0
         }
-        if digits == 300 { return true }
+        if digitCount == 300 { return true }
     }
     return (try? JSONSerialization.jsonObject(with: Data(body))) != nil
 }
 
 /// Cuts a record off inside its `aps` dictionary. The decoder must not replace the incomplete dictionary by
 /// the complete one of the record before, which it has in its cache.
-private func cutViolation(_ command: Command, _ record: UnsafeRawBufferPointer) -> String? {
+private func truncationViolation(_ command: Command, _ record: UnsafeRawBufferPointer) -> String? {
     let end = Int(command.aps.offset) + Int(command.aps.count) - 1
-    return withCopy(UnsafeRawBufferPointer(rebasing: record[..<end])) { cut in
-        var last = ApsCache()
+    return withCopy(UnsafeRawBufferPointer(rebasing: record[..<end])) { truncatedRecord in
+        var cache = ApsCache()
         do throws(Fault) {
-            _ = try Command.decode(record, recalling: &last)
-            _ = try Command.decode(cut, recalling: &last)
+            _ = try Command.decode(record, recalling: &cache)
+            _ = try Command.decode(truncatedRecord, recalling: &cache)
             return "a record that ends inside its dictionary was accepted"
         } catch {
-            return faultViolation(error, cut)
+            return faultViolation(error, truncatedRecord)
         }
     }
 }
 
 private func recallViolation(_ command: Command, _ record: UnsafeRawBufferPointer) -> String? {
-    var last = ApsCache()
-    var moved = Array(record)
-    guard let brace = moved.firstIndex(of: UInt8(ascii: "{")) else { return "a command that is no object" }
-    moved.insert(contentsOf: "  \n".utf8, at: brace + 1)
-    return moved.withUnsafeBytes { moved in
-        let itself = Result { () throws(Fault) in try Command.decode(moved) }
-        let again = Result { () throws(Fault) in
-            _ = try Command.decode(record, recalling: &last)
-            return try Command.decode(moved, recalling: &last)
+    var cache = ApsCache()
+    var movedRecord = Array(record)
+    guard let brace = movedRecord.firstIndex(of: UInt8(ascii: "{")) else { return "a command that is no object" }
+    movedRecord.insert(contentsOf: "  \n".utf8, at: brace + 1)
+    return movedRecord.withUnsafeBytes { movedRecord in
+        let decodedAlone = Result { () throws(Fault) in try Command.decode(movedRecord) }
+        let decodedFromCache = Result { () throws(Fault) in
+            _ = try Command.decode(record, recalling: &cache)
+            return try Command.decode(movedRecord, recalling: &cache)
         }
-        switch (itself, again) {
-        case (.success(let itself), .success(let again)):
-            guard String(describing: itself) == String(describing: again) else { return "\(itself), recalled \(again)" }
-            return itself.aps.bytes(in: moved).elementsEqual(command.aps.bytes(in: record)) ? nil : "another dictionary"
+        switch (decodedAlone, decodedFromCache) {
+        case (.success(let decodedAlone), .success(let decodedFromCache)):
+            guard String(describing: decodedAlone) == String(describing: decodedFromCache) else {
+                return "\(decodedAlone), recalled \(decodedFromCache)"
+            }
+            return decodedAlone.aps.bytes(in: movedRecord).elementsEqual(command.aps.bytes(in: record))
+                ? nil : "another dictionary"
         case (.failure(let fault), _) where fault.code == .recordTooLarge: return nil
-        default: return "\(itself), recalled \(again)"
+        default: return "\(decodedAlone), recalled \(decodedFromCache)"
         }
     }
 }

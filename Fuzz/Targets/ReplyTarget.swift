@@ -6,10 +6,10 @@ func replyViolation(_ input: UnsafeRawBufferPointer) -> String? {
     guard let first = input.first else { return nil }
     let bytes = UnsafeRawBufferPointer(rebasing: input.dropFirst())
     let pieceBytes = 1 + Int(first)
-    if replies(bytes, pieceBytes: max(1, bytes.count)) != replies(bytes, pieceBytes: pieceBytes) {
+    if readReplies(bytes, pieceBytes: max(1, bytes.count)) != readReplies(bytes, pieceBytes: pieceBytes) {
         return "replies differ when they come in pieces of \(pieceBytes) bytes"
     }
-    if values(bytes, pieceBytes: max(1, bytes.count)) != values(bytes, pieceBytes: pieceBytes) {
+    if readValues(bytes, pieceBytes: max(1, bytes.count)) != readValues(bytes, pieceBytes: pieceBytes) {
         return "values differ when they come in pieces of \(pieceBytes) bytes"
     }
     return nil
@@ -23,7 +23,7 @@ private enum ReplyPart: Equatable {
     init(_ reply: Reply) { self = .reply(reply.kind, reply.integer, Array(reply.bytes)) }
 }
 
-private func replies(_ bytes: UnsafeRawBufferPointer, pieceBytes: Int) -> [ReplyPart] {
+private func readReplies(_ bytes: UnsafeRawBufferPointer, pieceBytes: Int) -> [ReplyPart] {
     guard let reader = ReplyReader() else { return [] }
     var parts: [ReplyPart] = []
     forEachPiece(of: bytes, pieceBytes) { piece in
@@ -46,7 +46,7 @@ private func replies(_ bytes: UnsafeRawBufferPointer, pieceBytes: Int) -> [Reply
     return parts
 }
 
-private func values(_ bytes: UnsafeRawBufferPointer, pieceBytes: Int) -> [ReplyPart] {
+private func readValues(_ bytes: UnsafeRawBufferPointer, pieceBytes: Int) -> [ReplyPart] {
     guard let reader = ValueReader() else { return [] }
     var parts: [ReplyPart] = []
     forEachPiece(of: bytes, pieceBytes) { piece in
