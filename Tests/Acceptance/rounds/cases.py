@@ -12,13 +12,13 @@ from rounds.servers import Alone, Cluster, Watched
 
 WORKERS = 3
 ROUND_SECONDS = 90
-QUIET_SECONDS = 2
-LOOK_SECONDS = 0.02
-AWAY_SECONDS = 3
+IDLE_SECONDS = 2
+POLL_SECONDS = 0.02
+REDIS_DOWN_SECONDS = 3
 """How long Redis is unreachable, in seconds."""
 THAWED_SECONDS = 0.1
 """How long Redis answers before it is frozen again, in seconds."""
-OVER_SHARE = 0.95
+DISTURBED_SHARE_MAX = 0.95
 """The share of the members above which a round is too near its end to be disturbed."""
 
 
@@ -34,27 +34,27 @@ class Scene:
         self.group.await_share(workers)
         return workers
 
-    def reach(self, command, share):
+    def wait_for_share(self, command, share):
         """Waits until this share of the members shows a command's state, so that the round is certainly in
         progress."""
         wanted = int(self.crowd.count * share)
-        wait_until(lambda: self.crowd.shown(command) >= wanted, ROUND_SECONDS, f"{share:.0%} of the members", LOOK_SECONDS)
+        wait_until(lambda: self.crowd.shown(command) >= wanted, ROUND_SECONDS, f"{share:.0%} of the members", POLL_SECONDS)
 
-    def midway(self, share=0.4):
+    def start_round(self, share=0.4):
         """Sends the first command with its alert. Returns when this share of the members shows its state."""
         first = self.crowd.command("Goal one")
-        self.reach(first, share)
+        self.wait_for_share(first, share)
         return first
 
-    def happens(self, what, command):
+    def record_incident(self, what, command):
         """Records that an event happens now, and checks that the round is still in progress."""
         self.crowd.incident(what)
         share = self.crowd.shown(command) / self.crowd.count
-        if share > OVER_SHARE:
+        if share > DISTURBED_SHARE_MAX:
             raise Failure(f"{what}: {share:.0%} were reached, the round was not in its middle")
         self.figures[f"{what} at"] = f"{share:.0%} of the round"
 
-    def done(self):
+    def wait_for_end(self):
         """Waits until every command has its result, every phone shows the last state, and no further push
         comes."""
         began = time.monotonic()
@@ -63,98 +63,98 @@ class Scene:
             wait_until(lambda: self.outcomes.final.keys() >= {c["command"] for c in self.crowd.commands}, ROUND_SECONDS, "results")
         except Failure:
             self.figures["results"] = f"only of {sorted(self.outcomes.final)}"
-        wait_until(lambda: now() - self.outcomes.last_at > QUIET_SECONDS * 1_000, ROUND_SECONDS, "no more results")
-        seen = [self.crowd.report()["pushes"], time.monotonic()]
+        wait_until(lambda: now() - self.outcomes.last_at > IDLE_SECONDS * 1_000, ROUND_SECONDS, "no more results")
+        last_change = [self.crowd.report()["pushes"], time.monotonic()]
 
         def is_quiet():
             pushes = self.crowd.report()["pushes"]
-            if pushes != seen[0]:
-                seen[:] = [pushes, time.monotonic()]
-            return time.monotonic() - seen[1] > QUIET_SECONDS
+            if pushes != last_change[0]:
+                last_change[:] = [pushes, time.monotonic()]
+            return time.monotonic() - last_change[1] > IDLE_SECONDS
 
         wait_until(is_quiet, ROUND_SECONDS, "no more pushes", 0.2)
         self.figures["done after"] = f"{time.monotonic() - began:.1f} s; {self.crowd.shown(last)} phones show {last['command']}"
 
 
-def quiet(scene):
+def play_undisturbed(scene):
     """No disturbance: two rounds, one after the other."""
     scene.crowd.command("Goal one")
     wait_until(lambda: "goal-1" in scene.outcomes.final, ROUND_SECONDS, "the first round's result")
     scene.crowd.command("Goal two")
 
 
-def overtaken(share, is_same_second=False):
+def overtake_at(share, is_same_second=False):
     def play(scene):
         first = scene.crowd.command("Goal one")
-        scene.reach(first, share)
+        scene.wait_for_share(first, share)
         scene.crowd.command(timestamp=first["timestamp"] if is_same_second else None)
         if not is_same_second:
-            scene.happens("second command", first)
+            scene.record_incident("second command", first)
 
     play.__doc__ = f"A second command{', of the same second,' if is_same_second else ''} when {share:.0%} have the first."
     return play
 
 
-def killed(scene):
+def kill_worker(scene):
     """The worker with the most ranges is killed."""
-    first = scene.midway()
+    first = scene.start_round()
     victim = scene.deployment.busiest()
     victim.process.kill()
-    scene.happens("kill", first)
+    scene.record_incident("kill", first)
 
 
-def killed_overtaken(scene):
+def kill_worker_then_send(scene):
     """The worker with the most ranges is killed, and a second command comes before another worker has taken over."""
-    first = scene.midway()
+    first = scene.start_round()
     victim = scene.deployment.busiest()
     victim.process.kill()
-    scene.happens("kill", first)
+    scene.record_incident("kill", first)
     scene.crowd.command()
 
 
-def all_killed(scene):
+def kill_all_workers(scene):
     """All workers are killed, and new ones start."""
-    first = scene.midway()
+    first = scene.start_round()
     for worker in scene.deployment.workers.values():
         worker.process.kill()
-    scene.happens("kill", first)
+    scene.record_incident("kill", first)
     for worker in scene.deployment.workers.values():
         worker.start()
 
 
-def joined(scene):
+def add_worker(scene):
     """A fourth worker joins."""
-    first = scene.midway(0.2)
-    four = scene.deployment.worker(4)
-    scene.group.await_share([*(worker for worker in scene.deployment.workers.values() if worker is not four), four])
-    scene.happens("join", first)
+    first = scene.start_round(0.2)
+    new_worker = scene.deployment.worker(4)
+    scene.group.await_share([*(worker for worker in scene.deployment.workers.values() if worker is not new_worker), new_worker])
+    scene.record_incident("join", first)
 
 
-def left(scene):
+def stop_worker(scene):
     """The worker with the most ranges gets SIGTERM."""
-    first = scene.midway(0.3)
+    first = scene.start_round(0.3)
     leaver = scene.deployment.busiest()
     leaver.process.signal(signal.SIGTERM)
-    scene.happens("leave", first)
+    scene.record_incident("leave", first)
     scene.figures["stopped"] = f"after {leaver.await_end():.1f} s"
 
 
-def left_overtaken(scene):
+def stop_worker_then_send(scene):
     """The worker with the most ranges gets SIGTERM, and a second command arrives at once."""
-    first = scene.midway(0.3)
+    first = scene.start_round(0.3)
     leaver = scene.deployment.busiest()
     leaver.process.signal(signal.SIGTERM)
-    scene.happens("leave", first)
+    scene.record_incident("leave", first)
     scene.crowd.command("Goal two")
     leaver.await_end()
 
 
-def frozen(scene):
+def freeze_worker(scene):
     """A worker is frozen for longer than its session, and wakes when the others have finished a newer round."""
-    first = scene.midway()
+    first = scene.start_round()
     sleeper = scene.deployment.busiest()
     sleeper.process.signal(signal.SIGSTOP)
-    scene.happens("freeze", first)
+    scene.record_incident("freeze", first)
     others = [worker for worker in scene.deployment.workers.values() if worker is not sleeper]
     scene.group.await_share(others)
     second = scene.crowd.command()
@@ -163,86 +163,86 @@ def frozen(scene):
     scene.group.await_share([*others, sleeper])
 
 
-def redis_restarted(scene):
+def restart_redis(scene):
     """Redis is killed, and comes back with its data."""
-    first = scene.midway()
+    first = scene.start_round()
     scene.deployment.redis.kill()
-    scene.happens("redis killed", first)
+    scene.record_incident("redis killed", first)
     scene.deployment.start_redis()
 
 
-def redis_away(scene):
+def stop_redis_then_send(scene):
     """Redis is killed, a second command comes, and some seconds later Redis is back with its data."""
-    first = scene.midway()
+    first = scene.start_round()
     scene.deployment.redis.kill()
-    scene.happens("redis killed", first)
+    scene.record_incident("redis killed", first)
     scene.crowd.command("Goal two")
-    time.sleep(AWAY_SECONDS)
+    time.sleep(REDIS_DOWN_SECONDS)
     scene.deployment.start_redis()
 
 
-def redis_frozen(scene):
+def freeze_redis(scene):
     """Redis repeatedly does not answer for longer than workers wait."""
     first = scene.crowd.command("Goal one")
-    for part in [0.2, 0.4, 0.6, 0.8]:
-        scene.reach(first, part)
+    for share in [0.2, 0.4, 0.6, 0.8]:
+        scene.wait_for_share(first, share)
         scene.deployment.redis.freeze(1.4)
-        scene.happens("redis frozen", first)
+        scene.record_incident("redis frozen", first)
 
 
-def redis_emptied(scene):
+def wipe_redis(scene):
     """Redis loses all data."""
-    first = scene.midway()
+    first = scene.start_round()
     scene.deployment.redis.wipe()
-    scene.happens("wipe", first)
+    scene.record_incident("wipe", first)
 
 
-def redis_emptied_overtaken(scene):
+def wipe_redis_then_send(scene):
     """Redis loses all data, and a second command comes at once."""
-    first = scene.midway()
+    first = scene.start_round()
     scene.deployment.redis.wipe()
-    scene.happens("wipe", first)
+    scene.record_incident("wipe", first)
     scene.crowd.command()
 
 
-def redis_emptied_frozen(scene):
+def wipe_and_freeze_redis(scene):
     """Redis loses all data, and then twice does not answer for longer than workers wait, while they read the registrations again."""
-    first = scene.midway()
+    first = scene.start_round()
     scene.deployment.redis.wipe()
-    scene.happens("wipe", first)
+    scene.record_incident("wipe", first)
     for _ in range(2):
         time.sleep(THAWED_SECONDS)
         scene.deployment.redis.freeze(1.2)
 
 
-def redis_promoted(scene):
+def promote_replica(scene):
     """The primary of Redis is killed, and its replica replaces it."""
-    first = scene.midway()
+    first = scene.start_round()
     scene.deployment.redis.kill()
-    scene.happens("redis killed", first)
+    scene.record_incident("redis killed", first)
 
 
-def redis_promoted_overtaken(scene):
+def promote_replica_then_send(scene):
     """The primary of Redis is killed, and a second command comes before the replica has replaced it."""
-    first = scene.midway()
+    first = scene.start_round()
     scene.deployment.redis.kill()
-    scene.happens("redis killed", first)
+    scene.record_incident("redis killed", first)
     scene.crowd.command("Goal two")
 
 
-CHANGED = 200
+CHANGED_MEMBERS = 200
 
 
-def membership(scene):
+def change_members(scene):
     """Some phones have died before. Others join, leave and get other tokens during the round; then comes a second command."""
     crowd = scene.crowd
-    crowd.die(0, CHANGED)
+    crowd.die(0, CHANGED_MEMBERS)
     first = crowd.command("Goal one")
-    scene.reach(first, 0.3)
-    crowd.leave(CHANGED, CHANGED)
-    crowd.join(crowd.count, CHANGED)
-    crowd.rotate(2 * CHANGED, CHANGED)
-    scene.happens("members have changed", first)
+    scene.wait_for_share(first, 0.3)
+    crowd.leave(CHANGED_MEMBERS, CHANGED_MEMBERS)
+    crowd.join(crowd.count, CHANGED_MEMBERS)
+    crowd.rotate(2 * CHANGED_MEMBERS, CHANGED_MEMBERS)
+    scene.record_incident("members have changed", first)
     wait_until(lambda: first["command"] in scene.outcomes.final, ROUND_SECONDS, "the first round's result")
     crowd.command()
 
@@ -250,7 +250,7 @@ def membership(scene):
 @dataclass(frozen=True)
 class Case:
     play: Callable
-    later: int = 0
+    joiner_count: int = 0
     """The number of phones that join during the case."""
     options: dict = field(default_factory=dict)
     """Options for the judge."""
@@ -259,27 +259,27 @@ class Case:
 
 
 ALL = {
-    "quiet": Case(quiet),
-    "overtaken-10": Case(overtaken(0.1)),
-    "overtaken-50": Case(overtaken(0.5)),
-    "overtaken-90": Case(overtaken(0.9)),
-    "same-second": Case(overtaken(0.5, is_same_second=True)),
-    "membership": Case(membership, later=CHANGED),
-    "joined": Case(joined),
-    "left": Case(left),
-    "left-overtaken": Case(left_overtaken),
-    "killed": Case(killed),
-    "killed-overtaken": Case(killed_overtaken),
-    "all-killed": Case(all_killed),
-    "frozen": Case(frozen),
-    "redis-restarted": Case(redis_restarted),
-    "redis-away": Case(redis_away),
-    "redis-frozen": Case(redis_frozen),
-    "redis-emptied": Case(redis_emptied),
-    "redis-emptied-overtaken": Case(redis_emptied_overtaken),
-    "redis-emptied-frozen": Case(redis_emptied_frozen),
-    "redis-promoted": Case(redis_promoted, servers=Watched),
-    "redis-promoted-overtaken": Case(redis_promoted_overtaken, servers=Watched),
-    "redis-segment-promoted": Case(redis_promoted, servers=Cluster),
-    "redis-segment-promoted-overtaken": Case(redis_promoted_overtaken, servers=Cluster),
+    "quiet": Case(play_undisturbed),
+    "overtaken-10": Case(overtake_at(0.1)),
+    "overtaken-50": Case(overtake_at(0.5)),
+    "overtaken-90": Case(overtake_at(0.9)),
+    "same-second": Case(overtake_at(0.5, is_same_second=True)),
+    "membership": Case(change_members, joiner_count=CHANGED_MEMBERS),
+    "joined": Case(add_worker),
+    "left": Case(stop_worker),
+    "left-overtaken": Case(stop_worker_then_send),
+    "killed": Case(kill_worker),
+    "killed-overtaken": Case(kill_worker_then_send),
+    "all-killed": Case(kill_all_workers),
+    "frozen": Case(freeze_worker),
+    "redis-restarted": Case(restart_redis),
+    "redis-away": Case(stop_redis_then_send),
+    "redis-frozen": Case(freeze_redis),
+    "redis-emptied": Case(wipe_redis),
+    "redis-emptied-overtaken": Case(wipe_redis_then_send),
+    "redis-emptied-frozen": Case(wipe_and_freeze_redis),
+    "redis-promoted": Case(promote_replica, servers=Watched),
+    "redis-promoted-overtaken": Case(promote_replica_then_send, servers=Watched),
+    "redis-segment-promoted": Case(promote_replica, servers=Cluster),
+    "redis-segment-promoted-overtaken": Case(promote_replica_then_send, servers=Cluster),
 }

@@ -29,7 +29,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from common.laws import report  # noqa: E402
 from common.records import Unreadable  # noqa: E402
 from rounds.evidence import Evidence  # noqa: E402
-from rounds.promises import ALL  # noqa: E402
+from rounds.promises import LAWS  # noqa: E402
 
 
 def parser():
@@ -52,7 +52,7 @@ def verdicts(directory, options):
     evidence = Evidence(directory)
     if not evidence.commands or not evidence.members:
         raise Unreadable(f"{directory}: no commands, or no members")
-    return [law(evidence, options) for law in ALL]
+    return [law(evidence, options) for law in LAWS]
 
 
 def main(arguments):

@@ -25,7 +25,7 @@ from rounds.cases import ALL, Scene  # noqa: E402
 from rounds.crowd import Crowd, Outcomes  # noqa: E402
 
 
-def options(arguments):
+def parse_options(arguments):
     parser = campaign.parser(__doc__)
     parser.add_argument("cases", nargs="*", choices=[*ALL, []], default=[], metavar="case")
     parser.add_argument("--members", type=int, default=24_000)
@@ -33,18 +33,18 @@ def options(arguments):
     return parser.parse_intermixed_args(arguments)
 
 
-def play(case, chosen, directory):
+def play(case, options, directory):
     """Runs one case, and leaves its evidence in the directory. Returns its figures, and its problems other
     than broken laws."""
     group = Group()
-    with Arena(chosen.program, directory, group, case.servers) as deployment:
+    with Arena(options.program, directory, group, case.servers) as deployment:
         deployment.start_simulator()
         deployment.set_pace()
         deployment.start_broker()
         deployment.start_redis()
         deployment.look_for_http()
         deployment.apns_gate.open()
-        crowd = Crowd(deployment, chosen.members, case.later)
+        crowd = Crowd(deployment, options.members, case.joiner_count)
         outcomes = Outcomes(deployment)
         scene = Scene(deployment, crowd, outcomes, group)
         outcomes.start()
@@ -52,14 +52,14 @@ def play(case, chosen, directory):
             scene.start_workers()
             crowd.join()
             case.play(scene)
-            scene.done()
+            scene.wait_for_end()
             stop_in_order(deployment)
         finally:
             outcomes.finish()
             crowd.close()
         crowd.write()
-        found = look(directory, Secrets(crowd.tokens, [deployment.simulator["keyFile"], deployment.path("server-key.pem")]))[1]
-        return scene.figures, [f"a secret: {one}" for one in found]
+        secrets_found = look(directory, Secrets(crowd.tokens, [deployment.simulator["keyFile"], deployment.path("server-key.pem")]))[1]
+        return scene.figures, [f"a secret: {one}" for one in secrets_found]
 
 
 def stop_in_order(deployment):
@@ -69,21 +69,21 @@ def stop_in_order(deployment):
             worker.stop()
 
 
-def judged(case, chosen, directory):
+def play_and_judge(case, options, directory):
     """Runs one case, and judges its evidence even if it ended early. Returns its figures and its problems."""
-    figures, wrong = campaign.attempt(play, case, chosen, directory)
+    figures, problems = campaign.attempt(play, case, options, directory)
     if os.path.exists(os.path.join(directory, "crowd.json")):
         settings = types.SimpleNamespace(**vars(judge.parser().parse_args([])) | case.options)
         broken = report(judge.verdicts(directory, settings), "   ")
-        wrong += [f"{broken} laws are broken"] if broken else []
-    return figures, wrong
+        problems += [f"{broken} laws are broken"] if broken else []
+    return figures, problems
 
 
 def main(arguments):
-    chosen = options(arguments)
-    names = (chosen.cases or list(ALL)) * chosen.times
-    cases = [(name, ALL[name].play.__doc__, functools.partial(judged, ALL[name], chosen)) for name in names]
-    return campaign.run("rounds", cases, chosen.keep)
+    options = parse_options(arguments)
+    names = (options.cases or list(ALL)) * options.times
+    cases = [(name, ALL[name].play.__doc__, functools.partial(play_and_judge, ALL[name], options)) for name in names]
+    return campaign.run("rounds", cases, options.keep)
 
 
 if __name__ == "__main__":

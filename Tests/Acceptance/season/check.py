@@ -25,7 +25,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from common.laws import report  # noqa: E402
 from common.records import Unreadable  # noqa: E402
 from season.evidence import Evidence  # noqa: E402
-from season.laws import ALL  # noqa: E402
+from season.laws import LAWS  # noqa: E402
 
 
 def options(arguments):
@@ -60,7 +60,7 @@ def main(arguments):
     except Unreadable as problem:
         print(f"check.py: {problem}", file=sys.stderr)
         return 2
-    return 1 if report([law(evidence, chosen) for law in ALL]) else 0
+    return 1 if report([law(evidence, chosen) for law in LAWS]) else 0
 
 
 if __name__ == "__main__":

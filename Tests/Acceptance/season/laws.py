@@ -4,7 +4,7 @@ from common.laws import Law, percentile
 from season.evidence import UNDELIVERED
 
 
-def results(evidence, options):
+def check_results(evidence, options):
     """Each command has a result and each result a command, or the result of the replacing command counts
     it."""
     law = Law("each command has a result")
@@ -54,44 +54,44 @@ def may_be_counted(evidence, options, command):
     return any(command.alert is None or c.alert is not None for c in newer)
 
 
-def accepted(evidence, options):
+def check_accepted(evidence, options):
     """Each accepted result has exactly one 200 in the log, and each 200 has one accepted result."""
     law = Law("each accepted result is one push, and the other way round")
     logged = {}
     for push in evidence.pushes:
         if push.status == 200:
             logged.setdefault(push.identifier, []).append(push)
-    known = set()
+    known_identifiers = set()
     for command, value in evidence.accepted:
         identifier = value.get("apnsId")
-        known.add(identifier)
+        known_identifiers.add(identifier)
         found = logged.get(identifier, [])
         if len(found) != 1:
             law.breaks(f"{command.identifier}: apns-id {identifier} stands {len(found)} times in the log")
-    without = [push for found in logged.values() for push in found if push.identifier not in known]
-    twice, seen = 0, set()
+    unmatched_pushes = [push for found in logged.values() for push in found if push.identifier not in known_identifiers]
+    repeat_count, pushed_commands = 0, set()
     for push in evidence.pushes:
         if push.reached and push.command is not None:
-            twice += push.command.identifier in seen
-            seen.add(push.command.identifier)
-    if len(without) > options.repeats:
-        for push in without:
+            repeat_count += push.command.identifier in pushed_commands
+            pushed_commands.add(push.command.identifier)
+    if len(unmatched_pushes) > options.repeats:
+        for push in unmatched_pushes:
             law.breaks(f"push of line {push.line} ({push.activity}) has no result")
-    if twice > options.repeats:
-        law.breaks(f"{twice} pushes were repeated, {options.repeats} are allowed for")
+    if repeat_count > options.repeats:
+        law.breaks(f"{repeat_count} pushes were repeated, {options.repeats} are allowed for")
     law.measured = (
         f"{len(evidence.accepted)} accepted results, {sum(map(len, logged.values()))} pushes with status 200; "
-        f"{len(without)} without a result, {twice} repeated"
+        f"{len(unmatched_pushes)} without a result, {repeat_count} repeated"
     )
     return law
 
 
-def budget(evidence, options):
+def check_budget(evidence, options):
     """No activity got more pushes of priority 10 than its bucket held. Only alerts and ends used the
     reserve."""
     law = Law("no more pushes at priority 10 than the bucket holds")
     bucket = evidence.policy.bucket
-    most, drawn = 0, 0
+    drawn_max, drawn_count = 0, 0
     for activity, pushes in evidence.pushes_of.items():
         count, earliest = 0, None
         for push in pushes:
@@ -104,29 +104,29 @@ def budget(evidence, options):
             shifted = push.time - count * bucket.interval
             earliest = shifted if earliest is None else max(earliest, shifted)
             count += 1
-            held = bucket.pushes * (1 + options.wipes)
+            bucket_size = bucket.pushes * (1 + options.wipes)
             if push.event == "update" and push.alert is None:
-                held -= bucket.reserved
-            if shifted < earliest - (held - 1) * bucket.interval - options.tolerance:
-                law.breaks(f"{activity}: line {push.line}, push {count} at priority 10, is over a bucket of {held}")
-        most, drawn = max(most, count), drawn + count
-    law.measured = f"{drawn} in all, at most {most} of one activity; the bucket holds {bucket.pushes}"
+                bucket_size -= bucket.reserved
+            if shifted < earliest - (bucket_size - 1) * bucket.interval - options.tolerance:
+                law.breaks(f"{activity}: line {push.line}, push {count} at priority 10, is over a bucket of {bucket_size}")
+        drawn_max, drawn_count = max(drawn_max, count), drawn_count + count
+    law.measured = f"{drawn_count} in all, at most {drawn_max} of one activity; the bucket holds {bucket.pushes}"
     return law
 
 
-def spent(evidence, options):
+def check_demotions(evidence, options):
     """A command that requested priority 10 was sent with it, unless the bucket was empty."""
     law = Law("nothing is demoted while the bucket has pushes left")
     bucket = evidence.policy.bucket
     demoted = 0
     for activity, pushes in evidence.pushes_of.items():
-        level, then = float(bucket.pushes), None
+        level, last_time = float(bucket.pushes), None
         for push in pushes:
             if not push.reached:
                 continue
-            if then is not None:
-                level = min(bucket.pushes, level + (push.time - then) / bucket.interval)
-            then = push.time
+            if last_time is not None:
+                level = min(bucket.pushes, level + (push.time - last_time) / bucket.interval)
+            last_time = push.time
             if push.event == "start":
                 level = float(bucket.pushes)
             elif push.priority == 10:
@@ -141,30 +141,30 @@ def spent(evidence, options):
     return law
 
 
-def spacing(evidence, options):
+def check_spacing(evidence, options):
     """Two pushes of an activity are at least its spacing apart. A push that came early does not allow the
     next one to come early."""
     law = Law("no two pushes of an activity within the spacing")
-    least, pairs = None, 0
-    space = evidence.policy.spacing
+    distance_min, pairs = None, 0
+    spacing = evidence.policy.spacing
     for activity in evidence.pushes_of:
         latest, last = None, None
         for number, push in enumerate(evidence.reached(activity)):
             if last is not None:
                 pairs += 1
                 distance = push.time - last.time
-                least = distance if least is None else min(least, distance)
+                distance_min = distance if distance_min is None else min(distance_min, distance)
                 # Compares with all earlier pushes, because otherwise small errors could add up unnoticed.
-                if push.time - number * space < latest - options.tolerance:
+                if push.time - number * spacing < latest - options.tolerance:
                     law.breaks(f"{activity}: lines {last.line} and {push.line} are {distance} ms apart")
-            shifted = push.time - number * space
+            shifted = push.time - number * spacing
             latest = shifted if latest is None else max(latest, shifted)
             last = push
-    law.measured = f"{pairs} pairs, the closest {least} ms apart; allowed is {space} - {options.tolerance} ms"
+    law.measured = f"{pairs} pairs, the closest {distance_min} ms apart; allowed is {spacing} - {options.tolerance} ms"
     return law
 
 
-def timestamps(evidence, options):
+def check_timestamps(evidence, options):
     """The timestamps of one token never decrease, and no phone dropped a push."""
     law = Law("per token the timestamps never fall")
     last, effects = {}, {}
@@ -182,7 +182,7 @@ def timestamps(evidence, options):
     return law
 
 
-def endings(evidence, options):
+def check_endings(evidence, options):
     """After an accepted end an activity gets no push, except a start."""
     law = Law("nothing after an accepted end")
     ended = 0
@@ -200,7 +200,7 @@ def endings(evidence, options):
     return law
 
 
-def starts(evidence, options):
+def check_starts(evidence, options):
     """No activity is started twice."""
     law = Law("no start twice")
     started = 0
@@ -213,95 +213,97 @@ def starts(evidence, options):
     return law
 
 
-def alerts(evidence, options):
+def check_alerts(evidence, options):
     """A push carries the newest alert of its own command and of all commands since the last push, so no alert
     is lost."""
     law = Law("every alert appears, in order, or a newer one in its place")
-    rung, rode, replaced, again = 0, 0, 0, 0
+    rung_count, carried_count, replaced_count, repeat_count = 0, 0, 0, 0
     for activity, own in evidence.by_activity.items():
-        wanted = [c for c in own if c.alert is not None and c.outcome not in UNDELIVERED]
-        place, shown, rang = 0, -1, set()
+        alert_commands = [c for c in own if c.alert is not None and c.outcome not in UNDELIVERED]
+        next_index, shown, rung_alerts = 0, -1, set()
         for push in evidence.reached(activity):
             command = push.command
             if command is None:
                 law.breaks(f"{activity}: line {push.line} is nobody's command")
                 continue
-            due = []
-            while place < len(wanted) and wanted[place].order <= command.order:
-                due.append(wanted[place])
-                place += 1
+            due_alerts = []
+            while next_index < len(alert_commands) and alert_commands[next_index].order <= command.order:
+                due_alerts.append(alert_commands[next_index])
+                next_index += 1
             if command.order <= shown:  # The push repeats the same command.
                 continue
             shown = command.order
-            expected = due[-1].alert if due else None
-            if expected is None and push.alert is not None and push.alert in rang:
-                again += 1
-            elif push.alert != expected and not left_out(due, push):
+            expected = due_alerts[-1].alert if due_alerts else None
+            if expected is None and push.alert is not None and push.alert in rung_alerts:
+                repeat_count += 1
+            elif push.alert != expected and not is_left_out(due_alerts, push):
                 law.breaks(f"{activity}: line {push.line} rings {push.alert!r}, due is {expected!r}")
-            rang.add(push.alert)
-            rung += push.alert is not None
-            rode += bool(due) and due[-1] is not command and push.alert is not None
-            replaced += max(0, len(due) - 1)
-        for command in wanted[place:]:
+            rung_alerts.add(push.alert)
+            rung_count += push.alert is not None
+            carried_count += bool(due_alerts) and due_alerts[-1] is not command and push.alert is not None
+            replaced_count += max(0, len(due_alerts) - 1)
+        for command in alert_commands[next_index:]:
             law.breaks(f"{activity}: {command.identifier} ({command.alert!r}) rang nowhere")
-    if again > options.alerts_again:
-        law.breaks(f"{again} alerts rang again, {options.alerts_again} are allowed for")
+    if repeat_count > options.alerts_again:
+        law.breaks(f"{repeat_count} alerts rang again, {options.alerts_again} are allowed for")
     law.measured = (
-        f"{rung} rang, {rode} of them on a newer state; {replaced} replaced by a newer alert; {again} rang again"
+        f"{rung_count} rang, {carried_count} of them on a newer state; {replaced_count} replaced by a newer alert; "
+        f"{repeat_count} rang again"
     )
     return law
 
 
-def left_out(due, push):
+def is_left_out(due_alerts, push):
     """Whether the alert was left out because it did not fit or was too old, as the command's result says."""
     reasons = ("alertDidNotFit", "alertExpired")
-    return push.alert is None and bool(due) and any(r.get("reason") in reasons for r in due[-1].outcomes)
+    return push.alert is None and bool(due_alerts) and any(r.get("reason") in reasons for r in due_alerts[-1].outcomes)
 
 
-def waits(evidence, options):
+def check_waits(evidence, options):
     """While commands keep coming, pushes are sent evenly: no command waits long for its push or for that of a
     newer command."""
-    bound = options.wait_spacings * evidence.policy.spacing + options.tolerance
-    law = Law(f"no state waits longer than {bound} ms for its push, or that of a newer one")
-    waited, gaps = [], []
+    wait_max = options.wait_spacings * evidence.policy.spacing + options.tolerance
+    law = Law(f"no state waits longer than {wait_max} ms for its push, or that of a newer one")
+    wait_milliseconds, gap_milliseconds = [], []
     for activity, own in evidence.by_activity.items():
         # A command whose state is already shown needs no push. It is finished when its result says so.
-        done = [
+        finished = [
             (c.order, c.outcomes[-1].get("times", {}).get("admitted", c.time)) for c in own if c.outcome == "unchanged"
         ]
         pushes = [push for push in evidence.reached(activity) if push.command is not None]
-        done += [(push.command.order, push.time) for push in pushes]
-        done.sort(key=lambda one: one[1])
-        place = 0
-        for order, time in done:
-            while place < len(own) and own[place].order <= order:
-                command = own[place]
-                place += 1
+        finished += [(push.command.order, push.time) for push in pushes]
+        finished.sort(key=lambda one: one[1])
+        next_index = 0
+        for order, time in finished:
+            while next_index < len(own) and own[next_index].order <= order:
+                command = own[next_index]
+                next_index += 1
                 if command.outcome in UNDELIVERED or command.event == "start":  # A start does not wait for the spacing.
                     continue
                 wait = time - command.time
-                waited.append(wait)
-                if wait > bound:
+                wait_milliseconds.append(wait)
+                if wait > wait_max:
                     law.breaks(f"{activity}: {command.identifier} waited {wait} ms")
-        for command in own[place:]:
+        for command in own[next_index:]:
             if command.outcome not in UNDELIVERED:
                 law.breaks(f"{activity}: {command.identifier} never came, nor a newer one")
         for before, after in zip(pushes, pushes[1:]):
-            waiting = before.command.order + 1
-            if after.priority == 5 and waiting < len(own) and own[waiting].time <= before.time + evidence.policy.spacing:
-                gaps.append(after.time - before.time)
+            next_order = before.command.order + 1
+            if after.priority == 5 and next_order < len(own) and own[next_order].time <= before.time + evidence.policy.spacing:
+                gap_milliseconds.append(after.time - before.time)
     law.measured = (
-        f"waits: half {percentile(waited, 0.5)}, 99 of 100 {percentile(waited, 0.99)}, longest {percentile(waited, 1)} ms; "
-        f"gaps before {len(gaps)} pushes at 5 while commands came: half {percentile(gaps, 0.5)}, "
-        f"99 of 100 {percentile(gaps, 0.99)}, longest {percentile(gaps, 1)} ms"
+        f"waits: half {percentile(wait_milliseconds, 0.5)}, 99 of 100 {percentile(wait_milliseconds, 0.99)}, "
+        f"longest {percentile(wait_milliseconds, 1)} ms; "
+        f"gaps before {len(gap_milliseconds)} pushes at 5 while commands came: half {percentile(gap_milliseconds, 0.5)}, "
+        f"99 of 100 {percentile(gap_milliseconds, 0.99)}, longest {percentile(gap_milliseconds, 1)} ms"
     )
     return law
 
 
-def endstates(evidence, options):
+def check_last_states(evidence, options):
     """The last push to each phone has the state of the activity's last command."""
     law = Law("each phone ends with the last command's state")
-    right = 0
+    correct_count = 0
     for activity, own in evidence.by_activity.items():
         pushes = evidence.reached(activity)
         if not pushes:
@@ -311,11 +313,12 @@ def endstates(evidence, options):
         elif own[-1].event == "end" and pushes[-1].event != "end":
             law.breaks(f"{activity}: has not ended")
         else:
-            right += 1
-    law.measured = f"{right} of {len(evidence.by_activity)} phones"
+            correct_count += 1
+    law.measured = f"{correct_count} of {len(evidence.by_activity)} phones"
     return law
 
 
-ALL = [
-    results, accepted, budget, spent, spacing, timestamps, endings, starts, alerts, waits, endstates,
+LAWS = [
+    check_results, check_accepted, check_budget, check_demotions, check_spacing, check_timestamps, check_endings, check_starts,
+    check_alerts, check_waits, check_last_states,
 ]
