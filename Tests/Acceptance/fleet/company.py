@@ -114,21 +114,21 @@ class Company:
         pushes = self._take_pushes()
         commands = self._crowd.commands
         shown = self._crowd.shown(commands[-1])
-        wrong = []
+        problems = []
         if shown != MEMBERS:
-            wrong.append(f"{shown} of {MEMBERS} members show the last state")
+            problems.append(f"{shown} of {MEMBERS} members show the last state")
         if self.rounds_under_way == 0:
-            wrong.append("no round was under way when a worker was stopped")
+            problems.append("no round was under way when a worker was stopped")
         final = self._final()
-        wrong += [f"{c['command']} has no result of all its ranges" for c in commands if c["command"] not in final]
+        problems += [f"{c['command']} has no result of all its ranges" for c in commands if c["command"] not in final]
         repeated = len(pushes["members"]) - len(set(pushes["members"]))
         if repeated:
-            wrong.append(f"{repeated} pushes to members were repeated")
+            problems.append(f"{repeated} pushes to members were repeated")
         for guest, state in self._starts.items():
             sent, outcomes = pushes["starts"].count(state), self._outcomes(guest)
             if sent != 1 or outcomes != ["accepted"]:
-                wrong.append(f"{guest} was started {sent} times; its outcomes are {outcomes}")
-        verdict.wrong += wrong[:EXAMPLES]
+                problems.append(f"{guest} was started {sent} times; its outcomes are {outcomes}")
+        verdict.problems += problems[:EXAMPLES]
         verdict.figures["members right"] = f"{shown} of {MEMBERS}, after {len(commands)} rounds"
         verdict.figures["rounds under way at a stop"] = self.rounds_under_way
         verdict.figures["pushes to members"] = f"{len(pushes['members'])}, {repeated} repeated"

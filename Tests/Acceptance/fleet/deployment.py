@@ -20,7 +20,7 @@ APP = "com.example.ride"
 SHAPES = REPOSITORY / "Config/examples/ride/shapes.json"
 COMMANDS, REGISTRATIONS, RESULTS = "causeway.commands", "causeway.registrations", "causeway.results"
 DEFERRED, FANOUT = "causeway.deferred", "causeway.fanout"
-READ = (COMMANDS, REGISTRATIONS, DEFERRED, FANOUT)
+READ_TOPICS = (COMMANDS, REGISTRATIONS, DEFERRED, FANOUT)
 PARTITIONS = 12
 GROUP = "causeway"
 START_SECONDS = 30
@@ -109,7 +109,7 @@ class Deployment:
         self._http_ports = ports[6:]
         self.has_http = False
         self.bootstrap = f"127.0.0.1:{gate_port}"
-        self.gate = BrokerGate(gate_port, self._broker_port, kind.coordinator == "kafka", group.note)
+        self.gate = BrokerGate(gate_port, self._broker_port, kind.coordinator == "kafka", group.record_assignment)
         self.apns_gate = Gate(apns_gate_port, self._apns_port)
         self.parts = {}
         self.workers = {}

@@ -8,7 +8,7 @@ from common.processes import Failure, wait_until
 from fleet.deployment import COMMANDS
 
 ANSWER_SECONDS = 1.0
-TRUTH_SECONDS = 5
+REPORT_SECONDS = 5
 """The maximum time in seconds after a change until a worker reports it."""
 SAMPLE = re.compile(r"^(\w+)(?:\{(.*)\})? (\S+)$")
 LABEL = re.compile(r'(\w+)="([^"]*)"')
@@ -57,9 +57,9 @@ class Health:
             return last == ""
 
         try:
-            seconds = wait_until(is_true, TRUTH_SECONDS, what)
+            seconds = wait_until(is_true, REPORT_SECONDS, what)
         except Failure:
-            raise Failure(f"{what}: after {TRUTH_SECONDS} s {last}") from None
+            raise Failure(f"{what}: after {REPORT_SECONDS} s {last}") from None
         self.figures[f"said over HTTP: {what}"] = f"after {seconds:.1f} s"
 
     def keep_pages(self, workers):
@@ -85,9 +85,9 @@ class Health:
             return f"{worker.name} has {len(own)} partitions and says {assigned:.0f}"
         commands = {number for topic, number in own if topic == COMMANDS}
         lags = samples(worker, "causeway_consumer_lag_records")
-        said = {int(labels["partition"]) for labels, _ in lags if labels["topic"] == "commands"}
-        if said != commands:
-            return f"{worker.name} reads {sorted(commands)} and tells the lag of {sorted(said)}"
+        reported_partitions = {int(labels["partition"]) for labels, _ in lags if labels["topic"] == "commands"}
+        if reported_partitions != commands:
+            return f"{worker.name} reads {sorted(commands)} and tells the lag of {sorted(reported_partitions)}"
         if get(worker, "/statusz")[0] != 200:
             return f"{worker.name} has no /statusz"
         return ""

@@ -5,7 +5,7 @@ import base64
 import pathlib
 import re
 
-READ = ("*.log", "*.page", "results.jsonl")
+OUTPUT_FILES = ("*.log", "*.page", "results.jsonl")
 """The files of a run that people, log collectors or dashboards read."""
 HEXADECIMAL = re.compile(r"[0-9A-Fa-f]{32,}")
 BASE64 = re.compile(r"[A-Za-z0-9+/_-]{32,}={0,2}")
@@ -28,7 +28,7 @@ class Secrets:
     def __len__(self):
         return len(self._tokens) + len(self._texts)
 
-    def found_in(self, text):
+    def kinds_in(self, text):
         """Returns the kinds of secrets in a text, but never the secrets."""
         found = set()
         if any(match in self._tokens for match in map(str.lower, HEXADECIMAL.findall(text))):
@@ -43,16 +43,16 @@ class Secrets:
         return sorted(found)
 
 
-def look(directory, secrets):
+def find_secrets(directory, secrets):
     """Returns the number of files of a run that were read, and what was found in them."""
-    files = sorted({file for pattern in READ for file in pathlib.Path(directory).glob(pattern)})
-    wrong = []
+    files = sorted({file for pattern in OUTPUT_FILES for file in pathlib.Path(directory).glob(pattern)})
+    problems = []
     for file in files:
-        seen = 0
+        finding_count = 0
         with open(file, encoding="utf-8", errors="replace") as lines:
             for number, line in enumerate(lines, 1):
-                found = secrets.found_in(line)
-                if found and seen < EXAMPLES:
-                    wrong.append(f"{file.name}:{number} holds {', '.join(found)}")
-                seen += bool(found)
-    return len(files), wrong
+                found = secrets.kinds_in(line)
+                if found and finding_count < EXAMPLES:
+                    problems.append(f"{file.name}:{number} holds {', '.join(found)}")
+                finding_count += bool(found)
+    return len(files), problems

@@ -22,7 +22,7 @@ from fleet.load import Load  # noqa: E402
 from common.processes import Failure, wait_until  # noqa: E402
 from fleet.scenarios import ALL, Scene  # noqa: E402
 from fleet.deployment import BUDGET, REPOSITORY, SPACING_MILLISECONDS, Deployment, Kind  # noqa: E402
-from fleet.verdict import Verdict, judge, secrets  # noqa: E402
+from fleet.verdict import Verdict, check_secrets, judge  # noqa: E402
 from fleet.watch import Group, Results  # noqa: E402
 
 NEWER = str(REPOSITORY / ".build/fleet/librdkafka-2.16")
@@ -92,11 +92,11 @@ def play(name, kind, chosen, directory):
             # first removed from the log.
             scene.company.judge(company)
         verdict = judge(deployment, scene.load, allowance(scenario, kind, scene.load.sent))
-        secrets(deployment, scene.load, verdict)
+        check_secrets(deployment, scene.load, verdict)
         if scene.company is not None:
             verdict.figures.update(company.figures)
-            verdict.wrong += company.wrong
-        return {**scene.figures, **scene.health.figures, **verdict.figures}, verdict.wrong
+            verdict.problems += company.problems
+        return {**scene.figures, **scene.health.figures, **verdict.figures}, verdict.problems
 
 
 def finish(scene):

@@ -39,43 +39,43 @@ class Judgement(unittest.TestCase):
             {"status": 200, "token": "g", "state": "ride"},
         ]
 
-    def wrong(self):
+    def problems(self):
         with open(self.company.deployment.path("pushes.jsonl"), "w", encoding="utf-8") as file:
             file.writelines(json.dumps(push) + "\n" for push in self.pushes)
         verdict = Verdict()
         self.company.judge(verdict)
-        return verdict.wrong
+        return verdict.problems
 
     def test_a_sound_history_passes_and_the_log_keeps_the_rest(self):
-        self.assertEqual(self.wrong(), [])
+        self.assertEqual(self.problems(), [])
         with open(self.company.deployment.path("pushes.jsonl"), encoding="utf-8") as file:
             self.assertEqual([json.loads(line) for line in file], [OF_LOAD])
 
     def test_a_member_with_an_older_state(self):
         self.shown -= 1
-        self.assertEqual(len(self.wrong()), 1)
+        self.assertEqual(len(self.problems()), 1)
 
     def test_a_push_to_a_member_that_was_repeated(self):
         self.pushes.append({"status": 200, "token": "b", "state": "last"})
-        self.assertEqual(self.wrong(), ["1 pushes to members were repeated"])
+        self.assertEqual(self.problems(), ["1 pushes to members were repeated"])
 
     def test_a_command_without_a_result_of_all_ranges(self):
         del self.results[0]["ranges"]
-        self.assertEqual(len(self.wrong()), 1)
+        self.assertEqual(len(self.problems()), 1)
 
     def test_a_start_that_was_sent_twice_or_never(self):
         self.pushes.append(self.pushes[-1])
-        self.assertEqual(self.wrong(), ["guest-0 was started 2 times; its outcomes are ['accepted']"])
+        self.assertEqual(self.problems(), ["guest-0 was started 2 times; its outcomes are ['accepted']"])
         del self.pushes[-2:]
-        self.assertEqual(len(self.wrong()), 1)
+        self.assertEqual(len(self.problems()), 1)
 
     def test_a_start_without_a_result(self):
         del self.results[-1]
-        self.assertEqual(len(self.wrong()), 1)
+        self.assertEqual(len(self.problems()), 1)
 
     def test_a_run_without_a_round_under_way_proves_nothing(self):
         self.company.rounds_under_way = 0
-        self.assertEqual(len(self.wrong()), 1)
+        self.assertEqual(len(self.problems()), 1)
 
 
 if __name__ == "__main__":

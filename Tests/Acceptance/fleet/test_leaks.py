@@ -5,7 +5,7 @@ import pathlib
 import tempfile
 import unittest
 
-from fleet.leaks import Secrets, look
+from fleet.leaks import Secrets, find_secrets
 
 TOKEN = "00ff5a3c0e8f4b21d7c6a9908877665544332211ffeeddccbbaa998877665544"
 KEY = "MIGTAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBHkwdwIBAQQgAbCdEfGhIjKlMnOp"
@@ -26,17 +26,17 @@ class Leaks(unittest.TestCase):
             f"key={KEY}", "bearer eyJhbGciOiJFUzI1NiJ9.eyJpc3MiOiJURUFNIn0.c2ln", "-----BEGIN PRIVATE KEY-----",
         ):
             with self.subTest(text=text):
-                self.assertEqual(len(self.secrets.found_in(text)), 1)
-        self.assertEqual(self.secrets.found_in(HARMLESS), [])
+                self.assertEqual(len(self.secrets.kinds_in(text)), 1)
+        self.assertEqual(self.secrets.kinds_in(HARMLESS), [])
 
     def test_whatever_is_read_is_searched(self):
         for name in ("worker-1.log", "worker-1-statusz.page", "results.jsonl"):
             (self.directory / name).write_text(f"{HARMLESS}\n{TOKEN}\n")
-        read, wrong = look(self.directory, self.secrets)
+        read, problems = find_secrets(self.directory, self.secrets)
         self.assertEqual(read, 3)
-        self.assertEqual([text.split(" ")[0] for text in wrong], ["results.jsonl:2", "worker-1-statusz.page:2", "worker-1.log:2"])
-        self.assertFalse(any(TOKEN in text for text in wrong))
+        self.assertEqual([text.split(" ")[0] for text in problems], ["results.jsonl:2", "worker-1-statusz.page:2", "worker-1.log:2"])
+        self.assertFalse(any(TOKEN in text for text in problems))
 
     def test_what_is_harmless_passes(self):
         (self.directory / "worker-1.log").write_text(HARMLESS * 10)
-        self.assertEqual(look(self.directory, self.secrets), (1, []))
+        self.assertEqual(find_secrets(self.directory, self.secrets), (1, []))

@@ -3,10 +3,10 @@
 import types
 
 from common.laws import EXAMPLES
-from fleet.leaks import Secrets, look
+from fleet.leaks import Secrets, find_secrets
 from fleet.deployment import APP
 from season.evidence import Evidence
-from season.laws import ALL
+from season.laws import LAWS
 
 TOLERANCE_MILLISECONDS = 1_000
 """How late a single push may arrive after Redis permitted it, in milliseconds: it may wait for a connection
@@ -20,46 +20,46 @@ class Verdict:
 
     def __init__(self):
         self.figures = {}
-        self.wrong = []
+        self.problems = []
 
 
-def phones(deployment, load, verdict):
+def check_phones(deployment, load, verdict):
     """Compares the state that each phone shows with the expected one."""
-    wanted = load.last_states
-    names = list(wanted)
-    right = 0
+    expected = load.last_states
+    names = list(expected)
+    correct_count = 0
     for first in range(0, len(names), EXPECTATIONS_PER_CALL):
-        page = {name: wanted[name] for name in names[first : first + EXPECTATIONS_PER_CALL]}
+        page = {name: expected[name] for name in names[first : first + EXPECTATIONS_PER_CALL]}
         answer = deployment.control("POST", "/expect", {"app": APP, "activities": page})
-        right += answer["matching"]
-        verdict.wrong += [f"a phone is wrong: {one}" for one in answer["mismatches"][:EXAMPLES]]
+        correct_count += answer["matching"]
+        verdict.problems += [f"a phone is wrong: {one}" for one in answer["mismatches"][:EXAMPLES]]
     summary = deployment.control("GET", "/summary")
     backwards = summary["effects"].get("ignoredOld", 0) + summary["regressions"]
     if backwards:
-        verdict.wrong.append(f"{backwards} pushes went back in time")
-    verdict.figures["phones right"] = f"{right} of {len(names)}"
+        verdict.problems.append(f"{backwards} pushes went back in time")
+    verdict.figures["phones right"] = f"{correct_count} of {len(names)}"
     verdict.figures["back in time"] = backwards
 
 
-def secrets(deployment, load, verdict):
+def check_secrets(deployment, load, verdict):
     """Checks that no log, page or result of the run has a token or a key."""
-    wanted = Secrets(load.tokens, [deployment.simulator["keyFile"], deployment.path("server-key.pem")])
-    read, found = look(deployment.directory, wanted)
+    secrets = Secrets(load.tokens, [deployment.simulator["keyFile"], deployment.path("server-key.pem")])
+    read, found = find_secrets(deployment.directory, secrets)
     if len(load.tokens) < len(load.activities):
         found.append(f"{len(load.tokens)} tokens are known, of {len(load.activities)} activities")
-    verdict.figures["secrets"] = f"{len(found)} of {len(wanted)} in {read} logs, pages and results"
-    verdict.wrong += [f"a secret: {one}" for one in found]
+    verdict.figures["secrets"] = f"{len(found)} of {len(secrets)} in {read} logs, pages and results"
+    verdict.problems += [f"a secret: {one}" for one in found]
 
 
 def judge(deployment, load, allowance):
     """Judges the run. Call it when the load has ended, the results are read and the workers have stopped."""
     verdict = Verdict()
-    phones(deployment, load, verdict)
+    check_phones(deployment, load, verdict)
     evidence = Evidence(deployment.directory)
     options = types.SimpleNamespace(tolerance=TOLERANCE_MILLISECONDS, wipes=0, **allowance)
-    laws = [law(evidence, options) for law in ALL]
+    laws = [law(evidence, options) for law in LAWS]
     for law in laws:
-        verdict.wrong += [f"{law.name}: {example}" for example in law.examples()]
+        verdict.problems += [f"{law.name}: {example}" for example in law.examples()]
     verdict.figures.update(
         {
             "commands": len(evidence.commands),

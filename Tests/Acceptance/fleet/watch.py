@@ -4,11 +4,11 @@ import json
 import time
 
 from common.processes import Failure, wait_until
-from fleet.deployment import COMMANDS, PARTITIONS, READ, RESULTS
+from fleet.deployment import COMMANDS, PARTITIONS, READ_TOPICS, RESULTS
 from fleet.load import is_of_load
 from fleet.topics import TopicReader
 
-EVERYTHING = {(topic, number) for topic in READ for number in range(PARTITIONS)}
+ALL_PARTITIONS = {(topic, number) for topic in READ_TOPICS for number in range(PARTITIONS)}
 SHARE_SECONDS = 60
 """The maximum time in seconds until workers share the partitions. Each join takes this broker 3 to 6 s, and a
 cooperative group needs two joins."""
@@ -58,9 +58,9 @@ class Group:
         """The topics and partitions of each worker in the newest generation, by worker."""
         self.history = []
         """One entry for each assignment: seconds since the start, generation, worker, partitions by topic."""
-        self._told_at = {}
+        self._assigned_at = {}
 
-    def note(self, client, generation, topics):
+    def record_assignment(self, client, generation, topics):
         """Records an assignment, on the gate's thread. It replaces whole values, so that other threads read
         consistent ones."""
         now = time.monotonic()
@@ -71,7 +71,7 @@ class Group:
             self.owners = {}
         if generation == self.generation:
             self.owners = {**self.owners, client: own}
-            self._told_at = {**self._told_at, client: now}
+            self._assigned_at = {**self._assigned_at, client: now}
 
     def is_shared_by(self, workers):
         """Whether exactly these workers have all partitions: each worker at least one, no partition twice,
@@ -80,10 +80,10 @@ class Group:
         lists = list(owners.values())
         return (
             set(owners) == {worker.name for worker in workers}
-            and all(self._told_at[worker.name] > worker.started_at for worker in workers)
+            and all(self._assigned_at[worker.name] > worker.started_at for worker in workers)
             and all(lists)
-            and sum(map(len, lists)) == len(EVERYTHING)
-            and set().union(*lists) == EVERYTHING
+            and sum(map(len, lists)) == len(ALL_PARTITIONS)
+            and set().union(*lists) == ALL_PARTITIONS
         )
 
     def await_share(self, workers, seconds=SHARE_SECONDS):
@@ -97,7 +97,7 @@ class Group:
     def shares(self):
         """Returns how many partitions of each topic each worker reads, by worker."""
         return {
-            worker: tuple(sum(topic == one for topic, _ in own) for one in READ)
+            worker: tuple(sum(topic == one for topic, _ in own) for one in READ_TOPICS)
             for worker, own in sorted(self.owners.items())
         }
 

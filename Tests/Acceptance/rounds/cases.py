@@ -8,7 +8,7 @@ from typing import Callable
 
 from common.processes import Failure, wait_until
 from rounds.arena import now
-from rounds.servers import Alone, Cluster, Watched
+from rounds.servers import Cluster, SentinelServers, SingleServer
 
 WORKERS = 3
 ROUND_SECONDS = 90
@@ -254,7 +254,7 @@ class Case:
     """The number of phones that join during the case."""
     options: dict = field(default_factory=dict)
     """Options for the judge."""
-    servers: type = Alone
+    servers: type = SingleServer
     """The form of Redis: one server, Sentinel or a cluster."""
 
 
@@ -278,8 +278,8 @@ ALL = {
     "redis-emptied": Case(wipe_redis),
     "redis-emptied-overtaken": Case(wipe_redis_then_send),
     "redis-emptied-frozen": Case(wipe_and_freeze_redis),
-    "redis-promoted": Case(promote_replica, servers=Watched),
-    "redis-promoted-overtaken": Case(promote_replica_then_send, servers=Watched),
+    "redis-promoted": Case(promote_replica, servers=SentinelServers),
+    "redis-promoted-overtaken": Case(promote_replica_then_send, servers=SentinelServers),
     "redis-segment-promoted": Case(promote_replica, servers=Cluster),
     "redis-segment-promoted-overtaken": Case(promote_replica_then_send, servers=Cluster),
 }

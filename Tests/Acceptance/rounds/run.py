@@ -17,7 +17,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 from common import campaign  # noqa: E402
 from common.laws import report  # noqa: E402
-from fleet.leaks import Secrets, look  # noqa: E402
+from fleet.leaks import Secrets, find_secrets  # noqa: E402
 from fleet.watch import Group  # noqa: E402
 from rounds import judge  # noqa: E402
 from rounds.arena import Arena  # noqa: E402
@@ -58,7 +58,8 @@ def play(case, options, directory):
             outcomes.finish()
             crowd.close()
         crowd.write()
-        secrets_found = look(directory, Secrets(crowd.tokens, [deployment.simulator["keyFile"], deployment.path("server-key.pem")]))[1]
+        secrets = Secrets(crowd.tokens, [deployment.simulator["keyFile"], deployment.path("server-key.pem")])
+        secrets_found = find_secrets(directory, secrets)[1]
         return scene.figures, [f"a secret: {one}" for one in secrets_found]
 
 

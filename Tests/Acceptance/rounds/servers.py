@@ -11,10 +11,10 @@ START_SECONDS = 20
 PRIMARY = "mymaster"
 SLOTS = 16_384
 PRIMARIES = 3
-DOWN_MILLISECONDS = 1_000
+DOWN_AFTER_MILLISECONDS = 1_000
 
 
-def ask(port, command):
+def send_command(port, command):
     """Returns the first line of a server's answer; an empty text without an answer."""
     try:
         with socket.create_connection(("127.0.0.1", port), 5) as connection:
@@ -24,7 +24,7 @@ def ask(port, command):
         return ""
 
 
-class Alone:
+class SingleServer:
     """One server that keeps its data on disk."""
 
     def __init__(self, deployment):
@@ -46,7 +46,7 @@ class Alone:
         self._deployment.parts.pop("redis-0")
 
     def wipe(self):
-        if ask(self._servers[0][0], "FLUSHALL") != "+OK":
+        if send_command(self._servers[0][0], "FLUSHALL") != "+OK":
             raise Failure("Redis does not flush")
 
     def freeze(self, seconds):
@@ -67,13 +67,13 @@ class Alone:
         process = Process(f"redis-{index}", command, self._deployment.path(f"redis-{index}.log"))
         self._deployment.parts[process.name] = process
         self._servers[index] = (port, process, options)
-        wait_until(lambda: ask(port, "PING") == "+PONG", START_SECONDS, "redis-server answers")
+        wait_until(lambda: send_command(port, "PING") == "+PONG", START_SECONDS, "redis-server answers")
 
     def _await_replica(self):
-        wait_until(lambda: ask(self._servers[0][0], "WAIT 1 100") == ":1", START_SECONDS, "a replica that follows")
+        wait_until(lambda: send_command(self._servers[0][0], "WAIT 1 100") == ":1", START_SECONDS, "a replica that follows")
 
 
-class Watched(Alone):
+class SentinelServers(SingleServer):
     """A primary, a replica, and one Sentinel that starts a failover quickly."""
 
     def start(self):
@@ -86,17 +86,17 @@ class Watched(Alone):
             file.write(
                 f"bind 127.0.0.1\nport {self._port}\ndir {self._deployment.directory}\n"
                 f"sentinel monitor {PRIMARY} 127.0.0.1 {self._servers[0][0]} 1\n"
-                f"sentinel down-after-milliseconds {PRIMARY} {DOWN_MILLISECONDS}\n"
+                f"sentinel down-after-milliseconds {PRIMARY} {DOWN_AFTER_MILLISECONDS}\n"
             )
         sentinel = Process("sentinel", ["redis-server", path, "--sentinel"], self._deployment.path("sentinel.log"))
         self._deployment.parts["sentinel"] = sentinel
-        wait_until(lambda: ask(self._port, "PING") == "+PONG", START_SECONDS, "the Sentinel answers")
+        wait_until(lambda: send_command(self._port, "PING") == "+PONG", START_SECONDS, "the Sentinel answers")
 
     def configuration(self):
         return {"mode": "sentinel", "url": f"redis://{PRIMARY}", "sentinelURL": f"redis://127.0.0.1:{self._port}"}
 
 
-class Cluster(Alone):
+class Cluster(SingleServer):
     """Three primaries. The one that is disturbed has a replica, which replaces it."""
 
     def start(self):
@@ -104,26 +104,26 @@ class Cluster(Alone):
         for index, bus in enumerate(buses):
             self._add(
                 "--cluster-enabled", "yes", "--cluster-config-file", f"nodes-{index}.conf", "--cluster-port", str(bus),
-                "--cluster-node-timeout", str(DOWN_MILLISECONDS),
+                "--cluster-node-timeout", str(DOWN_AFTER_MILLISECONDS),
             )
         ports = [port for port, _, _ in self._servers]
         for index in range(PRIMARIES):
             first, after = SLOTS * index // PRIMARIES, SLOTS * (index + 1) // PRIMARIES
-            self._tell(ports[index], f"CLUSTER ADDSLOTSRANGE {first} {after - 1}")
+            self._run_command(ports[index], f"CLUSTER ADDSLOTSRANGE {first} {after - 1}")
         for port, bus in zip(ports, buses):
-            self._tell(ports[0], f"CLUSTER MEET 127.0.0.1 {port} {bus}")
+            self._run_command(ports[0], f"CLUSTER MEET 127.0.0.1 {port} {bus}")
         wait_until(lambda: all(self._knows_all(port) for port in ports), START_SECONDS, "a cluster whose servers know each other")
         identifier = self._identifier(ports[0])
-        wait_until(lambda: ask(ports[-1], f"CLUSTER REPLICATE {identifier}") == "+OK", START_SECONDS, "a replica")
+        wait_until(lambda: send_command(ports[-1], f"CLUSTER REPLICATE {identifier}") == "+OK", START_SECONDS, "a replica")
         self._await_replica()
-        wait_until(lambda: all(ask(port, "GET {probe}") != "" and self._is_up(port) for port in ports), START_SECONDS, "a cluster")
+        wait_until(lambda: all(send_command(port, "GET {probe}") != "" and self._is_up(port) for port in ports), START_SECONDS, "a cluster")
 
     def configuration(self):
         servers = ",".join(f"127.0.0.1:{port}" for port, _, _ in self._servers)
         return {"mode": "cluster", "url": f"redis://{servers}"}
 
-    def _tell(self, port, command):
-        answer = ask(port, command)
+    def _run_command(self, port, command):
+        answer = send_command(port, command)
         if answer != "+OK":
             raise Failure(f"{command}: {answer}")
 
@@ -133,7 +133,7 @@ class Cluster(Alone):
             return connection.recv(1_000).split(b"\r\n")[1].decode()
 
     def _knows_all(self, port):
-        return ask(port, "CLUSTER SLOTS") == f"*{PRIMARIES}"
+        return send_command(port, "CLUSTER SLOTS") == f"*{PRIMARIES}"
 
     def _is_up(self, port):
-        return not ask(port, "GET probe").startswith("-CLUSTERDOWN")
+        return not send_command(port, "GET probe").startswith("-CLUSTERDOWN")
