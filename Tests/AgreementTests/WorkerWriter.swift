@@ -64,7 +64,9 @@ struct WorkerWriter {
         (result.command, result.app, result.activity) = (randomTextOrNil(), randomTextOrNil(), randomTextOrNil())
         (result.audience, result.device, result.reason) = (randomTextOrNil(), randomTextOrNil(), randomTextOrNil())
         if randomBool() { result.channel = (randomText(), randomCase(DeviceEnvironment.self)) }
-        (result.supersededCount, result.status) = (randomNumber(0...2), randomBool() ? UInt16(randomNumber(100...599)) : 0)
+        (result.supersededCount, result.status) = (
+            randomNumber(0...2), randomBool() ? UInt16(randomNumber(100...599)) : 0
+        )
         (result.isOfLifetime, result.isDemoted) = (randomBool(), randomBool())
         if randomBool() { result.apnsIdentifier = (randomness.next(), randomness.next()) }
         (result.priority, result.budgetLeft) = ([0, 5, 10][randomNumber(0...2)], randomNumber(-1...3))

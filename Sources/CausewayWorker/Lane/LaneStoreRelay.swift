@@ -11,7 +11,9 @@ final class LaneStoreRelay {
 }
 
 extension LaneStoreRelay: ActivityStoreHandler {
-    func storeReplied(tag: UInt64, _ reply: StoreReply<UnsafeRawBufferPointer>) { lane.handleStoreReply(tag: tag, reply) }
+    func storeReplied(tag: UInt64, _ reply: StoreReply<UnsafeRawBufferPointer>) {
+        lane.handleStoreReply(tag: tag, reply)
+    }
     func storeCallFailed(tag: UInt64, script: StoreScript, error: RedisError) {
         lane.handleStoreFailure(tag: tag, script: script, error: error)
     }

@@ -40,7 +40,11 @@ struct ResultTail {
         let contact = BrokerContact(of: "causeway inspect", properties: properties)
         let reader = try PartitionReader(properties: properties, topic: kafka.topics.results, logHandler: contact)
         defer { _ = reader.close(deadlineMilliseconds: 1_000) }
-        guard reader.awaitBroker(timeoutMilliseconds: Self.requestTimeoutMilliseconds, { contact.printIfUnanswered(false) })
+        guard
+            reader.awaitBroker(
+                timeoutMilliseconds: Self.requestTimeoutMilliseconds,
+                { contact.printIfUnanswered(false) }
+            )
         else {
             throw contact.error
         }

@@ -94,7 +94,9 @@ extension BlockingStore: ActivityStoreHandler {
         activityCalls.handleReply(tag: tag, reply.map { Array($0) })
     }
 
-    func storeCallFailed(tag: UInt64, script: StoreScript, error: RedisError) { activityCalls.handleFailure(tag: tag, error) }
+    func storeCallFailed(tag: UInt64, script: StoreScript, error: RedisError) {
+        activityCalls.handleFailure(tag: tag, error)
+    }
     func redisReady() {}
     func redisLost(_ reason: RedisError) { activityCalls.handleLoss(reason) }
     func redisWarns(_ warning: RedisWarning) {}

@@ -36,7 +36,10 @@ struct ReplaySource {
         reader = try PartitionReader(properties: properties, topic: topic, logHandler: contact)
         do throws(KafkaError) {
             guard
-                reader.awaitBroker(timeoutMilliseconds: Self.requestTimeoutMilliseconds, { contact.printIfUnanswered(false) })
+                reader.awaitBroker(
+                    timeoutMilliseconds: Self.requestTimeoutMilliseconds,
+                    { contact.printIfUnanswered(false) }
+                )
             else {
                 throw contact.error
             }
