@@ -46,16 +46,16 @@ extension ChannelKeeper {
         _ items: [Item],
         _ body: (isolated ChannelKeeper, Item) async throws(ChannelRefusal) -> Void
     ) async throws(ChannelRefusal) -> ChannelRefusal? {
-        var first: ChannelRefusal?
+        var firstRefusal: ChannelRefusal?
         for item in items {
             do throws(ChannelRefusal) {
                 try await body(self, item)
             } catch {
                 guard !error.isTransient else { throw error }
-                first = first ?? error
+                firstRefusal = firstRefusal ?? error
             }
         }
-        return first
+        return firstRefusal
     }
 
     /// Compares the register with APNs' list if the daily comparison is due. If a service is down, the next
@@ -111,9 +111,9 @@ extension ChannelKeeper {
         -> Reconciliation
     {
         let listedAt = nowMilliseconds
-        let listed: [String]
+        let listedChannels: [String]
         do throws(ChannelError) {
-            listed = try await managedEnvironment.management.list()
+            listedChannels = try await managedEnvironment.management.list()
         } catch {
             throw refusal(error)
         }
@@ -128,7 +128,7 @@ extension ChannelKeeper {
             if isLeased { identifiersUnderWay.insert(intent.identifier) }
         }
         let reconciliation = Reconciliation(
-            listedChannels: listed,
+            listedChannels: listedChannels,
             listedAtMilliseconds: listedAt,
             content: content,
             isUnderWay: { identifiersUnderWay.contains($0.identifier) },
@@ -139,7 +139,7 @@ extension ChannelKeeper {
             .listed(
                 app: managedEnvironment.appEnvironment.app,
                 environment: managedEnvironment.appEnvironment.environment,
-                channels: listed.count
+                channels: listedChannels.count
             )
         )
         let refusal = try await carryOut(reconciliation, content: content, at: managedEnvironment)
@@ -217,17 +217,17 @@ extension ChannelKeeper {
         try convertingErrors { () throws(RedisError) in
             // If the channel is newer than the end, commands after the end have created it, so it stays.
             guard let end = try register.end(of: entry), entry.createdAt <= end.atMilliseconds,
-                let current = try register.entry(managedEnvironment.appEnvironment, audience: entry.audience),
-                current.channel == entry.channel, current.state == .active, current.deleteAfter == nil
+                let currentEntry = try register.entry(managedEnvironment.appEnvironment, audience: entry.audience),
+                currentEntry.channel == entry.channel, currentEntry.state == .active, currentEntry.deleteAfter == nil
             else { return }
-            var planned = current
-            planned.isPublished = nil
+            var plannedEntry = currentEntry
+            plannedEntry.isPublished = nil
             let storedUntil = entry.storage == .newest ? end.storedUntilMilliseconds : 0
-            planned.deleteAfter = max(end.atMilliseconds + managedEnvironment.keepMilliseconds, storedUntil)
-            guard try register.replaceIfUnchanged(current, with: planned) else { return }
+            plannedEntry.deleteAfter = max(end.atMilliseconds + managedEnvironment.keepMilliseconds, storedUntil)
+            guard try register.replaceIfUnchanged(currentEntry, with: plannedEntry) else { return }
             // A start may have been admitted since the check. Its request then found no planned deletion to
             // cancel, so this call cancels the deletion.
-            if try register.end(of: entry) == nil { try register.replaceIfUnchanged(planned, with: current) }
+            if try register.end(of: entry) == nil { try register.replaceIfUnchanged(plannedEntry, with: currentEntry) }
         }
     }
 }

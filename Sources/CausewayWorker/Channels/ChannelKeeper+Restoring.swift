@@ -19,8 +19,8 @@ extension ChannelKeeper {
                 try register.find(managedEnvironment.appEnvironment, audience: audience)
             }
         }
-        let first = try find()
-        guard first.entry == nil, !first.isRestored else { return first.entry }
+        let firstLookup = try find()
+        guard firstLookup.entry == nil, !firstLookup.isRestored else { return firstLookup.entry }
         try restore([managedEnvironment])
         return try find().entry
     }

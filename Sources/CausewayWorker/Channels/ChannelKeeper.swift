@@ -148,8 +148,8 @@ package actor ChannelKeeper {
         storage: ChannelEntry.Storage
     ) async throws(ChannelRefusal) -> ChannelEntry? {
         let isNeeded = try convertingErrors { () throws(RedisError) in
-            let found = try register.find(managedEnvironment.appEnvironment, audience: audience)
-            let isNeeded = found.entry == nil && found.isRestored
+            let lookup = try register.find(managedEnvironment.appEnvironment, audience: audience)
+            let isNeeded = lookup.entry == nil && lookup.isRestored
             if !isNeeded { try register.releaseCreationLease(of: audience, managedEnvironment.appEnvironment) }
             return isNeeded
         }
@@ -171,8 +171,8 @@ package actor ChannelKeeper {
         )
         var (hasIntent, isRedundant) = (false, false)
         do {
-            let listed = try await managedEnvironment.management.list()
-            try recordForeignChannels(listed, at: managedEnvironment)
+            let listedChannels = try await managedEnvironment.management.list()
+            try recordForeignChannels(listedChannels, at: managedEnvironment)
             try register.write(intent, appEnvironment)
             hasIntent = true
             let channel = try await managedEnvironment.management.create(storesNewest: storage == .newest)
@@ -222,15 +222,15 @@ package actor ChannelKeeper {
 
     /// Records channels as foreign (created by other programs) if Causeway was creating no channel when APNs
     /// listed them.
-    private func recordForeignChannels(_ listed: [String], at managedEnvironment: ManagedEnvironment)
+    private func recordForeignChannels(_ listedChannels: [String], at managedEnvironment: ManagedEnvironment)
         throws(ChannelRefusal)
     {
         let content = try readCompleteRegister(managedEnvironment)
         guard content.intents.isEmpty else { return }
-        let own = Set(content.entries.map(\.channel))
+        let ownChannels = Set(content.entries.map(\.channel))
         try convertingErrors { () throws(RedisError) in
             try register.recordForeignChannels(
-                listed.filter { !own.contains($0) && !content.foreignChannels.contains($0) },
+                listedChannels.filter { !ownChannels.contains($0) && !content.foreignChannels.contains($0) },
                 managedEnvironment.appEnvironment
             )
         }
@@ -244,19 +244,19 @@ package actor ChannelKeeper {
         var entry = entry
         if cancelsDeletion, entry.deleteAfter != nil {
             (entry.deleteAfter, entry.isPublished) = (nil, nil)
-            let wanted = entry
-            try convertingErrors { () throws(RedisError) in try register.write(wanted) }
+            let undeletedEntry = entry
+            try convertingErrors { () throws(RedisError) in try register.write(undeletedEntry) }
         }
         if entry.isPublished != true {
             do {
                 try topic.publish(entry)
-                let before = entry
+                let unpublishedEntry = entry
                 entry.isPublished = true
-                let published = entry
+                let publishedEntry = entry
                 // If another worker has planned or cancelled a deletion meanwhile, the entry has changed, and
                 // it must be published again.
                 try convertingErrors { () throws(RedisError) in
-                    _ = try register.replaceIfUnchanged(before, with: published)
+                    _ = try register.replaceIfUnchanged(unpublishedEntry, with: publishedEntry)
                 }
             } catch {
                 // Broadcasts can already use the channel. The periodic work publishes the entry later.
@@ -274,7 +274,7 @@ package actor ChannelKeeper {
     func handleEnd(of audience: String, at managedEnvironment: ManagedEnvironment, storedUntilMilliseconds: Int64)
         async throws(ChannelRefusal)
     {
-        let due = max(nowMilliseconds + managedEnvironment.keepMilliseconds, storedUntilMilliseconds)
+        let deleteAfter = max(nowMilliseconds + managedEnvironment.keepMilliseconds, storedUntilMilliseconds)
         let deadline = nowMilliseconds + creationMillisecondsMax
         while true {
             let entry = try entry(of: audience, at: managedEnvironment)
@@ -283,7 +283,7 @@ package actor ChannelKeeper {
                     guard entry.state == .active else { return true }
                     // The periodic work publishes the plan to the topic, so that the plan survives a loss of
                     // Redis.
-                    (entry.deleteAfter, entry.isPublished) = (due, nil)
+                    (entry.deleteAfter, entry.isPublished) = (deleteAfter, nil)
                     try register.write(entry)
                     return true
                 }
@@ -307,11 +307,11 @@ package actor ChannelKeeper {
         report(.lost(entry))
         try convertingErrors { () throws(RedisError) in try register.remove(entry) }
         var successor = try await ensureChannel(of: audience, at: managedEnvironment, storage: entry.storage)
-        if let due = entry.deleteAfter {
+        if let deleteAfter = entry.deleteAfter {
             // The audience has ended meanwhile, so the new channel also needs a planned deletion.
-            (successor.deleteAfter, successor.isPublished) = (due, nil)
-            let planned = successor
-            try convertingErrors { () throws(RedisError) in try register.write(planned) }
+            (successor.deleteAfter, successor.isPublished) = (deleteAfter, nil)
+            let plannedEntry = successor
+            try convertingErrors { () throws(RedisError) in try register.write(plannedEntry) }
         }
         return successor
     }

@@ -54,7 +54,7 @@ final class ChannelTopic {
         let deadline = ContinuousClock.now + Self.readTimeout
         for partition in 0..<(try reader.partitionCount(timeoutMilliseconds: Self.metadataTimeoutMilliseconds)) {
             let watermarks = try reader.watermarks(of: partition, timeoutMilliseconds: Self.metadataTimeoutMilliseconds)
-            let rest = try reader.read(
+            let unreadOffset = try reader.read(
                 partition,
                 offsets: watermarks.low..<watermarks.high,
                 until: { Task.isCancelled || ContinuousClock.now >= deadline },
@@ -63,7 +63,7 @@ final class ChannelTopic {
                     newestEntries[Array(key)] = message.value.flatMap { ChannelEntry(json: Array($0)) }
                 }
             )
-            guard rest == nil else {
+            guard unreadOffset == nil else {
                 throw KafkaError(code: -1, reason: "\(name): could not be read in time", isRetriable: true)
             }
         }

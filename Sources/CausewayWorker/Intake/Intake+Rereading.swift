@@ -274,7 +274,7 @@ extension Intake {
         assignments.remove(request.topicPartition)
         let number = assignments.insert(request.topicPartition, lane: entry.lane)
         assignments.beginRereading(of: request.topicPartition, number: request.rereadingNumber, endOffset: settledBelow)
-        let settled = CommittedOffset(
+        let settledOffset = CommittedOffset(
             offset: settledBelow,
             metadata: settledOffsetsText(above: settledBelow, of: request.topicPartition)
         )
@@ -284,7 +284,7 @@ extension Intake {
             number: number,
             lane: entry.lane,
             isReadAgain: true,
-            committedOffset: settled
+            committedOffset: settledOffset
         )
     }
 

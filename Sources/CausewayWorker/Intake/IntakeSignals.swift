@@ -53,19 +53,19 @@ final class IntakeSignals: Sendable {
 
     /// Notes that all threads have ended.
     func noteEnded() {
-        let waiting = ending.withLock { ending -> [CheckedContinuation<Void, Never>] in
-            guard case .awaited(let waiting) = ending else { return [] }
+        let continuations = ending.withLock { ending -> [CheckedContinuation<Void, Never>] in
+            guard case .awaited(let continuations) = ending else { return [] }
             ending = .reached
-            return waiting
+            return continuations
         }
-        for continuation in waiting { continuation.resume() }
+        for continuation in continuations { continuation.resume() }
     }
 
     func waitUntilEnded() async {
         await withCheckedContinuation { continuation in
             let hasEnded = ending.withLock { ending in
-                guard case .awaited(let waiting) = ending else { return true }
-                ending = .awaited(waiting + [continuation])
+                guard case .awaited(let continuations) = ending else { return true }
+                ending = .awaited(continuations + [continuation])
                 return false
             }
             if hasEnded { continuation.resume() }

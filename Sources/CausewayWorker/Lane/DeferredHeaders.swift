@@ -80,15 +80,16 @@ enum DeferredHeaders {
         guard let topic = next(UInt8.self).flatMap(RecordTopic.init(rawValue:)), topic != .deferred,
             let partition = next(Int32.self), let offset = next(Int64.self), partition >= 0, offset >= 0,
             let count = next(UInt16.self),
-            let record = next(Int64.self), let received = next(Int64.self),
+            let recordMilliseconds = next(Int64.self), let receivedMilliseconds = next(Int64.self),
             let attempts = next(UInt8.self), let resultsBefore = next(UInt8.self),
-            let superseded = next(UInt32.self), let registeredAt = next(Int64.self),
+            let superseded = next(UInt32.self), let registeredAtMilliseconds = next(Int64.self),
             let claim = next(UInt64.self), let flags = next(UInt8.self),
             let timestamp = next(Int64.self), let sequence = next(UInt64.self),
             let statePriority = next(UInt8.self), [0, 5, 10].contains(statePriority),
             let isAlertExpired = next(UInt8.self), let serviceFaults = next(UInt8.self),
-            let pauseEnd = next(Int64.self),
-            [record, received, registeredAt, pauseEnd].allSatisfy(validMilliseconds.contains),
+            let pauseEndMilliseconds = next(Int64.self),
+            [recordMilliseconds, receivedMilliseconds, registeredAtMilliseconds, pauseEndMilliseconds]
+                .allSatisfy(validMilliseconds.contains),
             timestamp < 0 || (Limits.timestampMin...Limits.timestampMax).contains(timestamp)
         else { return nil }
         return Deferral(
@@ -96,12 +97,12 @@ enum DeferredHeaders {
             partition: partition,
             offset: offset,
             count: count,
-            recordMilliseconds: record,
-            receivedMilliseconds: received,
+            recordMilliseconds: recordMilliseconds,
+            receivedMilliseconds: receivedMilliseconds,
             attempts: attempts,
             resultsBefore: resultsBefore,
             superseded: superseded,
-            registeredAtMilliseconds: registeredAt,
+            registeredAtMilliseconds: registeredAtMilliseconds,
             claim: claim,
             isHeldStart: flags & heldStartFlag != 0,
             isReadAgain: flags & readAgainFlag != 0,
@@ -109,7 +110,7 @@ enum DeferredHeaders {
             statePriority: statePriority,
             isAlertExpired: isAlertExpired == 1,
             serviceFaults: serviceFaults,
-            pauseEndMilliseconds: pauseEnd
+            pauseEndMilliseconds: pauseEndMilliseconds
         )
     }
 }

@@ -122,8 +122,8 @@ extension Lane {
     func performAudienceStoreCalls() {
         guard audienceStore.isReady else { return }
         var postponementsLeft = Self.postponedAudienceCallsPerTurnMax
-        while let issue = audiences.withNextStoreCall(now: now, { audienceStore.issue($0) }) {
-            switch issue {
+        while let issueOutcome = audiences.withNextStoreCall(now: now, { audienceStore.issue($0) }) {
+            switch issueOutcome {
             case .issued:
                 audiences.storeCallTaken()
             case .notReady where audienceStore.hasSeveralServers && postponementsLeft > 0:
@@ -142,8 +142,8 @@ extension Lane {
     func performAudienceActivityCalls() {
         guard store.isReady else { return }
         var postponementsLeft = Self.postponedAudienceCallsPerTurnMax
-        while let issue = audiences.withNextActivityCall(now: now, { store.issue($0) }) {
-            switch issue {
+        while let issueOutcome = audiences.withNextActivityCall(now: now, { store.issue($0) }) {
+            switch issueOutcome {
             case .issued:
                 audiences.activityCallTaken()
             case .notReady where store.hasSeveralServers && postponementsLeft > 0:

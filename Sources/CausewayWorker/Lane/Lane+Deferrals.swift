@@ -11,8 +11,13 @@ extension Lane {
     func produceDeferral(_ record: UInt32, tag: UInt64) -> ProduceOutcome {
         let view = delivery.view(record)
         var headers = ProducedHeaders(capacity: 8)
-        let due = now.wallMilliseconds + setup.delivery.deferredDelayMilliseconds
-        DeferredHeaders.append(view, topic: setup.delivery.name(of: view.topic), dueMilliseconds: due, to: &headers)
+        let dueMilliseconds = now.wallMilliseconds + setup.delivery.deferredDelayMilliseconds
+        DeferredHeaders.append(
+            view,
+            topic: setup.delivery.name(of: view.topic),
+            dueMilliseconds: dueMilliseconds,
+            to: &headers
+        )
         if let trace = CarriedTrace(view.trace) { trace.append(to: &headers) }
         writer.reset()
         setup.applications[view.application].withUnsafeBytes { view.deferredCommand(app: $0).write(to: &writer) }

@@ -162,8 +162,8 @@ extension Lane {
             // token that the next connection will use.
             tokenUses[number].issuedAtSeconds = token.issuedAtSeconds
         }
-        guard let issued = tokenUses[number].issuedAtSeconds else { return }
-        let age = loop.wallMilliseconds - issued * 1_000
+        guard let issuedAtSeconds = tokenUses[number].issuedAtSeconds else { return }
+        let age = loop.wallMilliseconds - issuedAtSeconds * 1_000
         metrics.setHighest(.providerTokenAge, setup.pools[number].signer, to: age)
     }
 

@@ -16,8 +16,8 @@ extension Lane {
     func performStoreCalls() {
         guard store.isReady else { return }
         var postponementsLeft = Self.postponedCallsPerTurnMax
-        while let issue = delivery.withNextStoreCall(now: now, { store.issue($0) }) {
-            switch issue {
+        while let issueOutcome = delivery.withNextStoreCall(now: now, { store.issue($0) }) {
+            switch issueOutcome {
             case .issued:
                 delivery.storeCallTaken()
             case .notReady where store.hasSeveralServers && postponementsLeft > 0:

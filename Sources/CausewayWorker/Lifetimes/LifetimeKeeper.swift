@@ -109,7 +109,7 @@ actor LifetimeKeeper {
     private func handleTimetable(_ number: Int) throws -> Int {
         let rank = pollCount.isMultiple(of: Self.pollsPerFrontRead) ? 0 : ranks[number]
         let page = try timetables.dueNames(LifetimeKey.timetableKey(number), from: rank, limit: Self.pageNamesMax)
-        let due = DueActivities(
+        let dueActivities = DueActivities(
             page,
             from: rank,
             pageNamesMax: Self.pageNamesMax,
@@ -118,12 +118,12 @@ actor LifetimeKeeper {
             ageMillisecondsMax: Self.ageMillisecondsMax
         )
         // A poll of the front does not change the rank that the other polls have reached.
-        if rank == ranks[number] { ranks[number] = due.nextRank }
-        log(unknownApps: due.unknownApps)
-        guard !due.names.isEmpty else { return page.namesInTimetable }
+        if rank == ranks[number] { ranks[number] = dueActivities.nextRank }
+        log(unknownApps: dueActivities.unknownApps)
+        guard !dueActivities.names.isEmpty else { return page.namesInTimetable }
         let claimPage = try timetables.claim(
             LifetimeKey.timetableKey(number),
-            due.names,
+            dueActivities.names,
             leaseMilliseconds: Self.leaseMilliseconds,
             ageMillisecondsMax: Self.ageMillisecondsMax
         )

@@ -138,9 +138,10 @@ struct BusyShare {
             lastMilliseconds = nowMilliseconds
         }
         guard let lastMilliseconds, nowMilliseconds > lastMilliseconds else { return }
-        let elapsed = min(nowMilliseconds - lastMilliseconds, 3_600_000)
-        let worked = min(max(0, busyMicroseconds - lastBusyMicroseconds), elapsed * 1_000)
-        let share = worked * 1_000 / elapsed
-        millionths += (share - millionths) * elapsed / (elapsed + Self.smoothingMilliseconds)
+        let elapsedMilliseconds = min(nowMilliseconds - lastMilliseconds, 3_600_000)
+        let workedMicroseconds = min(max(0, busyMicroseconds - lastBusyMicroseconds), elapsedMilliseconds * 1_000)
+        let shareMillionths = workedMicroseconds * 1_000 / elapsedMilliseconds
+        millionths +=
+            (shareMillionths - millionths) * elapsedMilliseconds / (elapsedMilliseconds + Self.smoothingMilliseconds)
     }
 }

@@ -12,13 +12,14 @@ extension Diagnosis {
     }
 
     private func limitFindings(_ index: Int, _ pool: LabelSpace.Pool) -> [Finding] {
-        let most = max(window.current[.channels, index], window.current[.channelsListed, index])
-        guard most > Self.channelsBeforeWarningMax else { return [] }
+        let channelCount = max(window.current[.channels, index], window.current[.channelsListed, index])
+        guard channelCount > Self.channelsBeforeWarningMax else { return [] }
         return [
             Finding(
                 severity: .attention,
                 alert: "CausewayChannelsNearLimit",
-                observation: "\(pool.app) has \(Numeral.grouped(most)) broadcast channels in \(pool.environment).",
+                observation:
+                    "\(pool.app) has \(Numeral.grouped(channelCount)) broadcast channels in \(pool.environment).",
                 meaning:
                     "At \(Numeral.grouped(Limits.channelsPerApp)) APNs refuses further channels. Audiences without one get pushes only by tokens.",
                 action:
@@ -28,13 +29,13 @@ extension Diagnosis {
     }
 
     private func refusalFindings(_ index: Int, _ pool: LabelSpace.Pool) -> [Finding] {
-        guard let refused = window.count(.channelRefusals, index), refused > 0 else { return [] }
+        guard let refusedCount = window.count(.channelRefusals, index), refusedCount > 0 else { return [] }
         return [
             Finding(
                 severity: .attention,
                 alert: "",
                 observation:
-                    "\(Numeral.grouped(refused)) channels of \(pool.app) could not be created in \(pool.environment) in the last minute.",
+                    "\(Numeral.grouped(refusedCount)) channels of \(pool.app) could not be created in \(pool.environment) in the last minute.",
                 meaning: "Their audiences get pushes only by tokens, and devices start without a channel.",
                 action: "Read the error below. If only an operator can help, it says how.",
                 logKinds: [.channelRefused]

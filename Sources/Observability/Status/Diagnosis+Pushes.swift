@@ -180,7 +180,7 @@ extension Diagnosis {
                 )
             )
         }
-        if let held = heldShareFinding(of: app, index) { findings.append(held) }
+        if let finding = heldShareFinding(of: app, index) { findings.append(finding) }
         // The retry budget has no meaning if no push was retried.
         if (window.count(.pushRetries, index) ?? 0) > 0, window.current[.retryBudget, index] < 100_000 {
             findings.append(

@@ -58,12 +58,13 @@ struct Diagnosis {
                 )
             )
         }
-        if let open = process.openDescriptors, let most = process.maxDescriptors, open * 5 > most * 4 {
+        if let openCount = process.openDescriptors, let limit = process.maxDescriptors, openCount * 5 > limit * 4 {
             findings.append(
                 Finding(
                     severity: .attention,
                     alert: "",
-                    observation: "\(Numeral.grouped(open)) of \(Numeral.grouped(most)) file descriptors are open.",
+                    observation:
+                        "\(Numeral.grouped(openCount)) of \(Numeral.grouped(limit)) file descriptors are open.",
                     meaning: "At the limit no connection can be made.",
                     action: "Raise the limit; if the number only ever grows, report it."
                 )
@@ -102,16 +103,17 @@ struct Diagnosis {
     }
 
     private var traceFindings: [Finding] {
-        let dropped = totals.sum(.tracesDropped)
-        let failed = totals.sum(.tracePostsFailed)
-        guard dropped > 0 || failed > 0 else { return [] }
-        let isRecent = (window.count(.tracesDropped) ?? dropped) > 0 || (window.count(.tracePostsFailed) ?? failed) > 0
+        let droppedTraces = totals.sum(.tracesDropped)
+        let failedPosts = totals.sum(.tracePostsFailed)
+        guard droppedTraces > 0 || failedPosts > 0 else { return [] }
+        let isRecent =
+            (window.count(.tracesDropped) ?? droppedTraces) > 0 || (window.count(.tracePostsFailed) ?? failedPosts) > 0
         return [
             Finding(
                 severity: isRecent ? .attention : .note,
                 alert: "",
                 observation:
-                    "Traces of \(Numeral.grouped(dropped)) records were dropped, and \(Numeral.grouped(failed)) "
+                    "Traces of \(Numeral.grouped(droppedTraces)) records were dropped, and \(Numeral.grouped(failedPosts)) "
                     + "requests to the collector failed\(isRecent ? "" : ", none of them in the last minute").",
                 meaning: "Traces are incomplete. Pushes are not affected.",
                 action:
@@ -160,13 +162,13 @@ struct Diagnosis {
 
     private var rereadingFindings: [Finding] {
         let count = totals[.partitionsRereading]
-        let emptied = window.count(.redisLosses, Int(RedisLoss.emptied.rawValue)) ?? 0
-        guard count > 0 || emptied > 0 else { return [] }
+        let emptiedCount = window.count(.redisLosses, Int(RedisLoss.emptied.rawValue)) ?? 0
+        guard count > 0 || emptiedCount > 0 else { return [] }
         return [
             Finding(
-                severity: emptied > 0 ? .broken : .attention,
-                alert: emptied > 0 ? "CausewayRedisLost" : "",
-                observation: (emptied > 0 ? "Redis has lost all its data" : "Redis may have lost its last writes")
+                severity: emptiedCount > 0 ? .broken : .attention,
+                alert: emptiedCount > 0 ? "CausewayRedisLost" : "",
+                observation: (emptiedCount > 0 ? "Redis has lost all its data" : "Redis may have lost its last writes")
                     + (count > 0 ? ": \(count) partitions are read again." : "; all partitions were read again."),
                 meaning:
                     "Tokens, and states that wait for one, come back with their records. No alert rings twice, nothing starts twice.",
@@ -306,9 +308,9 @@ struct Diagnosis {
     }
 
     private var lagGrowthFinding: Finding? {
-        guard let before = window.earlier, window.milliseconds >= 30_000 else { return nil }
+        guard let earlierTotals = window.earlier, window.milliseconds >= 30_000 else { return nil }
         let lagNow = Self.lag(totals)
-        let lagBefore = Self.lag(before)
+        let lagBefore = Self.lag(earlierTotals)
         // A lag of a few seconds' records is normal.
         let usualLag = (window.count(.recordsReceived) ?? 0) * Self.usualLagMilliseconds / window.milliseconds
         guard lagNow - lagBefore > max(1_000, usualLag) else { return nil }

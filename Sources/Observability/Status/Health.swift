@@ -75,12 +75,12 @@ extension HealthReport {
     }
 
     private static func group(_ condition: WorkerCondition, isKafkaUnreachable: Bool) -> Check {
-        let assigned = condition.partitionsAssigned
+        let assignedPartitions = condition.partitionsAssigned
         return switch condition.membership {
         case .left: Check(name: "group", isPassed: false, text: "has left")
         // With the cooperative protocol, the worker keeps reading its partitions during a rebalance.
-        case .member where assigned > 0, .joining where assigned > 0:
-            Check(name: "group", isPassed: true, text: "reads \(assigned) partitions")
+        case .member where assignedPartitions > 0, .joining where assignedPartitions > 0:
+            Check(name: "group", isPassed: true, text: "reads \(assignedPartitions) partitions")
         case .member: Check(name: "group", isPassed: true, text: "waits for partitions: other workers read them all")
         case .joining where isKafkaUnreachable:
             Check(name: "group", isPassed: true, text: "waits for Kafka, which is away: not this worker's fault")

@@ -33,11 +33,11 @@ extension StatusBuilder {
                 .init(key: "lastError", title: "last error"), .init(key: "lastErrorSecondsAgo", title: "ago"),
             ],
             rows: poolsWithChannels.map { pool, counts in
-                let most = max(counts.audienceChannels, counts.listedChannels)
-                let share = StatusCell.share(millionths: most * 1_000_000 / Int64(Limits.channelsPerApp))
+                let channelCount = max(counts.audienceChannels, counts.listedChannels)
+                let share = StatusCell.share(millionths: channelCount * 1_000_000 / Int64(Limits.channelsPerApp))
                 return [
                     .words(pool.app), .words(pool.environment), .count(counts.audienceChannels),
-                    most > Diagnosis.channelsBeforeWarningMax ? share.styled(.attention) : share,
+                    channelCount > Diagnosis.channelsBeforeWarningMax ? share.styled(.attention) : share,
                     counts.listedChannels > 0 ? .count(counts.listedChannels) : .none,
                 ] + snapshotCells(counts.lastSnapshot) + [
                     counts.lastFailure.map { .words($0.text).styled(.attention) } ?? .none,
