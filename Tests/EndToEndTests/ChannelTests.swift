@@ -68,7 +68,7 @@ struct ChannelTests {
                 "aps": update(90)["aps"] as? JSONObject ?? [:],
             ])
             try run.results.await(["own"], outcome: "delivered") { try run.takeResults(milliseconds: 20) }
-            let own = try #require(run.results.last("own"))
+            let own = try #require(run.results.lastResult("own"))
             #expect(own["channel"] as? String == first && own["environment"] as? String == "sandbox")
             #expect(own["audience"] == nil && run.results.results["own"]?.count == 1)
 

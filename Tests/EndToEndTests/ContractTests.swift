@@ -35,7 +35,7 @@ struct ContractTests {
             defer { log.close() }
             try run.send(try Self.trap("trap"))
             try run.results.await(["trap"], outcome: "invalid") { try run.deployment.check() }
-            #expect(run.results.last("trap")?["reason"] as? String == "undecodable")
+            #expect(run.results.lastResult("trap")?["reason"] as? String == "undecodable")
             try log.await { $0.deadLetters.count == 1 }
             let letter = try #require(log.deadLetters.first)
             #expect(letter["error"] == "undecodable")

@@ -54,7 +54,7 @@ struct DeferralTests {
                 return !trip.outcomes.contains("none")
             }
             #expect(trip.outcomes.dropLast().allSatisfy { $0 == "superseded" }, "\(trip.outcomes)")
-            let result = try #require(run.results.last(newest))
+            let result = try #require(run.results.lastResult(newest))
             #expect((result["source"] as? JSONObject)?["topic"] as? String == "causeway.commands", "\(result)")
             try run.awaitMetrics("nothing that waits") {
                 $0.sum("causeway_records_in_progress") == 0 && $0.sum("causeway_consumer_lag_records") == 0

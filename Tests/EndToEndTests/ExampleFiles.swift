@@ -22,7 +22,7 @@ struct ExampleFiles {
 
     func object(_ file: String) throws -> JSONObject {
         let value = try JSONSerialization.jsonObject(with: Data(contentsOf: directory.appendingPathComponent(file)))
-        guard let object = moved(value) as? JSONObject else { throw ExampleError(file) }
+        guard let object = shiftedToPresent(value) as? JSONObject else { throw ExampleError(file) }
         return object
     }
 
@@ -31,19 +31,22 @@ struct ExampleFiles {
         let text = try String(contentsOf: directory.appendingPathComponent(file), encoding: .utf8)
         return try text.split(separator: "\n")
             .map { line in
-                guard let object = moved(try JSONSerialization.jsonObject(with: Data(line.utf8))) as? JSONObject else {
+                guard
+                    let object = shiftedToPresent(try JSONSerialization.jsonObject(with: Data(line.utf8)))
+                        as? JSONObject
+                else {
                     throw ExampleError(file)
                 }
                 return object
             }
     }
 
-    /// Moves a time in the files to the present. The size of the number shows its unit: seconds or
+    /// Shifts all times in a value to the present. The size of the number shows its unit: seconds or
     /// milliseconds since 1970, or seconds since 2001.
-    private func moved(_ value: Any) -> Any {
+    private func shiftedToPresent(_ value: Any) -> Any {
         switch value {
-        case let object as JSONObject: return object.mapValues(moved)
-        case let list as [Any]: return list.map(moved)
+        case let object as JSONObject: return object.mapValues(shiftedToPresent)
+        case let list as [Any]: return list.map(shiftedToPresent)
         case let number as NSNumber:
             let day = 86_400.0
             let seconds = number.doubleValue

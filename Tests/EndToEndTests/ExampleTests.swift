@@ -167,7 +167,7 @@ private final class Journey {
 
     private func checkResult(_ command: JSONObject) throws {
         let identifier = try #require(command["id"] as? String)
-        let result = try #require(run.results.last(identifier))
+        let result = try #require(run.results.lastResult(identifier))
         let isUrgent = event(command) != "update" || aps(command)["alert"] != nil
         #expect(result["priority"] as? Int == command["priority"] as? Int ?? (isUrgent ? 10 : 5), "\(identifier)")
         #expect(result["status"] as? Int == 200)

@@ -44,7 +44,7 @@ struct OversizeTests {
             try traffic.awaitToken()
             try run.send(command("single", ["activity": traffic.activity], like: traffic.update))
             try run.awaitAccepted(["single"])
-            #expect(run.results.last("single")?["dropped"] as? [String] == ["map.tiles"])
+            #expect(run.results.lastResult("single")?["dropped"] as? [String] == ["map.tiles"])
             let shown = try run.activity(traffic.activity, app: "com.example.ride")
             let map = try #require((shown["contentState"] as? JSONObject)?["map"] as? JSONObject)
             #expect(map as NSDictionary == ["zoom": 3])
@@ -57,13 +57,13 @@ struct OversizeTests {
 
             try run.send(command("own", ["channel": channel, "environment": "sandbox"], like: traffic.update))
             try run.results.await(["own"], outcome: "delivered") { try run.takeResults(milliseconds: 20) }
-            #expect(run.results.last("own")?["dropped"] as? [String] == ["map.tiles"])
+            #expect(run.results.lastResult("own")?["dropped"] as? [String] == ["map.tiles"])
 
             try run.send(
                 command("never", ["activity": traffic.activity, "payload": ["more": Self.long]], like: traffic.update)
             )
             try run.results.await(["never"], outcome: "invalid") { try run.takeResults(milliseconds: 20) }
-            #expect(run.results.last("never")?["reason"] as? String == "bodyTooLarge")
+            #expect(run.results.lastResult("never")?["reason"] as? String == "bodyTooLarge")
             try run.awaitMetrics("the shortened bodies") {
                 $0.sum("causeway_bodies_trimmed_total", ["app": "ride"]) == 3
             }

@@ -88,7 +88,7 @@ private final class Flow {
     /// The times at which accepted updates were pushed, in UNIX milliseconds.
     var accepted: [Double] {
         sent.filter { run.results.outcome($0) == "accepted" }
-            .compactMap { ((run.results.last($0)?["times"] as? JSONObject)?["sent"] as? NSNumber)?.doubleValue }
+            .compactMap { ((run.results.lastResult($0)?["times"] as? JSONObject)?["sent"] as? NSNumber)?.doubleValue }
             .sorted()
     }
 

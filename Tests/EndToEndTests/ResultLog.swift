@@ -24,9 +24,9 @@ final class ResultLog: ConsumerHandler {
     }
 
     /// The newest result of a command.
-    func last(_ command: String) -> JSONObject? { results[command]?.last }
+    func lastResult(_ command: String) -> JSONObject? { results[command]?.last }
 
-    func outcome(_ command: String) -> String? { last(command)?["outcome"] as? String }
+    func outcome(_ command: String) -> String? { lastResult(command)?["outcome"] as? String }
 
     /// Reads until the newest result of each of these commands has this outcome.
     func await(_ commands: [String], outcome: String, _ meanwhile: () throws -> Void = {}) throws {

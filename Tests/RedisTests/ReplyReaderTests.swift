@@ -6,45 +6,45 @@ import Testing
 
 /// Which replies the parser accepts. No bytes from a peer may make the parser exceed its limits.
 @Suite(.ownThread) struct ReplyReaderTests {
-    enum Parsed: Equatable {
+    enum ParsedReply: Equatable {
         case value(Reply.Kind, Int64, [UInt8])
-        case array([Parsed])
+        case array([ParsedReply])
         case violation
     }
 
     /// Feeds the bytes in pieces and returns all replies.
-    private func parse(_ bytes: [UInt8], pieces: Int) throws -> [Parsed] {
+    private func parse(_ bytes: [UInt8], pieceBytes: Int) throws -> [ParsedReply] {
         let reader = try #require(ReplyReader())
-        var parsed: [Parsed] = []
-        for start in stride(from: 0, to: bytes.count, by: pieces) {
-            let isFed = bytes[start..<min(start + pieces, bytes.count)].withUnsafeBytes { reader.feed($0) }
-            if !isFed { return parsed + [.violation] }
+        var replies: [ParsedReply] = []
+        for start in stride(from: 0, to: bytes.count, by: pieceBytes) {
+            let isFed = bytes[start..<min(start + pieceBytes, bytes.count)].withUnsafeBytes { reader.feed($0) }
+            if !isFed { return replies + [.violation] }
             reading: while true {
                 switch reader.next() {
                 case .incomplete: break reading
-                case .violation: return parsed + [.violation]
+                case .violation: return replies + [.violation]
                 case .reply(let reply):
                     if case .array(let count) = reply.kind {
-                        parsed.append(.array((0..<count).map { value(reader.element($0)) }))
+                        replies.append(.array((0..<count).map { value(reader.element($0)) }))
                     } else {
-                        parsed.append(value(reply))
+                        replies.append(value(reply))
                     }
                 }
             }
         }
-        return parsed
+        return replies
     }
 
-    private func value(_ reply: Reply) -> Parsed { .value(reply.kind, reply.integer, Array(reply.bytes)) }
+    private func value(_ reply: Reply) -> ParsedReply { .value(reply.kind, reply.integer, Array(reply.bytes)) }
 
-    private func string(_ text: String) -> Parsed { .value(.string, 0, Array(text.utf8)) }
+    private func string(_ text: String) -> ParsedReply { .value(.string, 0, Array(text.utf8)) }
 
     @Test(arguments: [1, 2, 3, 7, 1000])
-    func `Replies are read in pieces of any size`(pieces: Int) throws {
+    func `Replies are read in pieces of any size`(pieceBytes: Int) throws {
         let bytes =
             "$9\r\nduplicate\r\n:1\r\n*2\r\n$4\r\nwait\r\n:950\r\n-OOM no room\r\n+OK\r\n$-1\r\n$0\r\n\r\n*0\r\n*3\r\n$2\r\nab\r\n$-1\r\n$1\r\n\r\r\n"
         #expect(
-            try parse(Array(bytes.utf8), pieces: pieces) == [
+            try parse(Array(bytes.utf8), pieceBytes: pieceBytes) == [
                 string("duplicate"), .value(.integer, 1, []),
                 .array([string("wait"), .value(.integer, 950, [])]), .value(.error, 0, Array("OOM no room".utf8)),
                 .value(.status, 0, Array("OK".utf8)), .value(.null, 0, []), string(""), .array([]),
@@ -54,12 +54,12 @@ import Testing
     }
 
     @Test(arguments: [1, 3, 4096, 70_000])
-    func `An array longer than a feed keeps its first elements`(pieces: Int) throws {
+    func `An array longer than a feed keeps its first elements`(pieceBytes: Int) throws {
         // The parser moves its buffer between two pieces. Elements that it has already read must stay valid.
         let long = String(repeating: "x", count: ReplyReader.stringBytesMax)
         let bytes = "*3\r\n$10\r\nregistered\r\n$5\r\nfirst\r\n$\(long.utf8.count)\r\n\(long)\r\n:7\r\n"
         #expect(
-            try parse(Array(bytes.utf8), pieces: pieces) == [
+            try parse(Array(bytes.utf8), pieceBytes: pieceBytes) == [
                 .array([string("registered"), string("first"), string(long)]), .value(.integer, 7, []),
             ]
         )
@@ -73,22 +73,24 @@ import Testing
         ":12a\r\n", ":99999999999999999999\r\n",
     ])
     func `A reply that is not flat ends the connection`(text: String) throws {
-        for pieces in [1, 1 << 16] {
-            #expect(try parse(Array(text.utf8), pieces: pieces) == [.violation])
+        for pieceBytes in [1, 1 << 16] {
+            #expect(try parse(Array(text.utf8), pieceBytes: pieceBytes) == [.violation])
         }
     }
 
     @Test func `The parser does not wait for a string over the limit`() throws {
         let flood = Array(repeating: UInt8(ascii: "x"), count: 4 * ReplyReader.stringBytesMax)
-        #expect(try parse(Array("$536870911\r\n".utf8) + flood, pieces: 16_384) == [.violation])
-        #expect(try parse(Array("+".utf8) + flood, pieces: 16_384) == [.violation])
+        #expect(try parse(Array("$536870911\r\n".utf8) + flood, pieceBytes: 16_384) == [.violation])
+        #expect(try parse(Array("+".utf8) + flood, pieceBytes: 16_384) == [.violation])
         let over = ReplyReader.stringBytesMax + 1
         #expect(
-            try parse(Array("$\(over)\r\n".utf8) + flood[..<over] + Array("\r\n".utf8), pieces: 1 << 18) == [.violation]
+            try parse(Array("$\(over)\r\n".utf8) + flood[..<over] + Array("\r\n".utf8), pieceBytes: 1 << 18) == [
+                .violation
+            ]
         )
         // Each string is within the limit, but the whole reply is too large.
         let half = Array("$90000\r\n".utf8) + flood[..<90_000] + Array("\r\n".utf8)
-        #expect(try parse(Array("*2\r\n".utf8) + half + half, pieces: 16_384) == [.violation])
+        #expect(try parse(Array("*2\r\n".utf8) + half + half, pieceBytes: 16_384) == [.violation])
     }
 
     @Test func `Random bytes do nothing worse than end the connection`() throws {
@@ -96,7 +98,7 @@ import Testing
         let alphabet = Array("*$:+-0123456789\r\n\r\n\r\nabx\0".utf8)
         for _ in 0..<20_000 {
             let bytes = (0..<(random.next() % 60)).map { _ in alphabet[Int(random.next() % UInt64(alphabet.count))] }
-            _ = try parse(bytes, pieces: Int(random.next() % 9) + 1)
+            _ = try parse(bytes, pieceBytes: Int(random.next() % 9) + 1)
         }
     }
 

@@ -53,10 +53,13 @@ import Testing
             crowd.step(waitMilliseconds: 0)
         }
         #expect(crowd.turn { crowd.waitingCount == 0 })
-        #expect(crowd.joined.count > 6_000)
-        #expect(crowd.repeated[.moved] ?? 0 > 0 && crowd.repeated[.ask] ?? 0 > 0)
-        #expect(Set(crowd.repeated.keys).isSubset(of: [.moved, .ask, .tryAgain, .busy]), "\(crowd.repeated)")
-        #expect(try crowd.members() == crowd.joined)
+        #expect(crowd.joinedMembers.count > 6_000)
+        #expect(crowd.repeatedFailures[.moved] ?? 0 > 0 && crowd.repeatedFailures[.ask] ?? 0 > 0)
+        #expect(
+            Set(crowd.repeatedFailures.keys).isSubset(of: [.moved, .ask, .tryAgain, .busy]),
+            "\(crowd.repeatedFailures)"
+        )
+        #expect(try crowd.members() == crowd.joinedMembers)
     }
 
     @Test func `A failover loses the last writes: members join again, and a range is claimed again`() throws {
@@ -83,7 +86,7 @@ import Testing
         #expect(try crowd.ask(.claim(range, claim: 2)).bytes == [1])
         #expect(try crowd.ask(.checkpoint(range, claim: 2, text: [2])).verdict == .settled)
         let joined = try crowd.members()
-        #expect(joined == crowd.joined)
+        #expect(joined == crowd.joinedMembers)
         cluster.primaries[index].kill()
         cluster.replicas[index].resume()
 
@@ -130,10 +133,10 @@ import Testing
         #expect(try crowd.ask(.claim(ranges[0], claim: 2)).bytes == [5])
         let finished = try crowd.ask(.finish(ranges[0], version: version, counts, RoundTimes()))
         #expect(finished.totals?[.delivered] == 14)
-        #expect(crowd.repeated[.moved] ?? 0 > 0)
+        #expect(crowd.repeatedFailures[.moved] ?? 0 > 0)
         crowd.joinMore(500)
         #expect(crowd.turn { crowd.waitingCount == 0 })
-        #expect(try crowd.members() == crowd.joined)
+        #expect(try crowd.members() == crowd.joinedMembers)
     }
 }
 
@@ -145,10 +148,10 @@ private final class AudienceCaller: AudienceStoreHandler {
     let loop: EventLoop
     private let configuration: RedisConfiguration
     private(set) lazy var store = AudienceStore(loop: loop, configuration: configuration, handler: self)
-    private(set) var joined: Set<[UInt8]> = []
-    private(set) var repeated: [RedisError.Code: Int] = [:]
-    private var waiting: [AudienceCall<[UInt8]>] = []
-    private var underWay: [UInt64: AudienceCall<[UInt8]>] = [:]
+    private(set) var joinedMembers: Set<[UInt8]> = []
+    private(set) var repeatedFailures: [RedisError.Code: Int] = [:]
+    private var waitingCalls: [AudienceCall<[UInt8]>] = []
+    private var callsInFlight: [UInt64: AudienceCall<[UInt8]>] = [:]
     private var lastReply: (tag: UInt64, reply: AudienceReply<[UInt8]>)?
     private var nextTag: UInt64 = 0
 
@@ -162,7 +165,7 @@ private final class AudienceCaller: AudienceStoreHandler {
         store.close()
     }
 
-    var waitingCount: Int { waiting.count + underWay.count }
+    var waitingCount: Int { waitingCalls.count + callsInFlight.count }
 
     func joinMore(_ count: Int) {
         for _ in 0..<count { enqueue(.append(Self.entry(Array("member-\(nextTag)".utf8), now: loop.wallMilliseconds))) }
@@ -173,7 +176,7 @@ private final class AudienceCaller: AudienceStoreHandler {
     }
 
     private func enqueue(_ operation: AudienceCall<[UInt8]>.Operation) {
-        waiting.append(AudienceCall(tag: nextTag, app: Self.app, audience: Self.audience, operation: operation))
+        waitingCalls.append(AudienceCall(tag: nextTag, app: Self.app, audience: Self.audience, operation: operation))
         nextTag += 1
     }
 
@@ -184,13 +187,13 @@ private final class AudienceCaller: AudienceStoreHandler {
 
     private func issueWaiting() {
         loop.refreshClock()
-        let calls = waiting
-        waiting = []
+        let calls = waitingCalls
+        waitingCalls = []
         for call in calls {
             if call.withBorrowedBytes({ store.issue($0) }) == .issued {
-                underWay[call.tag] = call
+                callsInFlight[call.tag] = call
             } else {
-                waiting.append(call)
+                waitingCalls.append(call)
             }
         }
     }
@@ -262,23 +265,23 @@ private final class AudienceCaller: AudienceStoreHandler {
     }
 
     func audienceReplied(tag: UInt64, _ reply: AudienceReply<UnsafeRawBufferPointer>) {
-        guard let call = underWay.removeValue(forKey: tag) else {
+        guard let call = callsInFlight.removeValue(forKey: tag) else {
             preconditionFailure("a call that was answered twice")
         }
         if case .append(let entry) = call.operation {
-            joined.insert(entry.identifier)
+            joinedMembers.insert(entry.identifier)
         } else {
             lastReply = (tag, reply.map { Array($0) })
         }
     }
 
     func audienceFailed(tag: UInt64, error: RedisError) {
-        guard let call = underWay.removeValue(forKey: tag) else {
+        guard let call = callsInFlight.removeValue(forKey: tag) else {
             preconditionFailure("a call that was answered twice")
         }
         if error.isRetriable {
-            repeated[error.code, default: 0] += 1
-            waiting.append(call)
+            repeatedFailures[error.code, default: 0] += 1
+            waitingCalls.append(call)
         } else {
             Issue.record("\(error)")
         }

@@ -30,14 +30,14 @@ final class Caller {
     private(set) var reasons: [String] = []
     /// The verdicts of answered calls, by activity.
     private(set) var verdicts: [Int: StoreVerdict] = [:]
-    private(set) var answered = 0
-    /// The numbers of failures by code: `repeated` counts those after which the call is repeated, and
-    /// `refused` counts all other failures.
-    private(set) var repeated: [RedisError.Code: Int] = [:]
-    private(set) var refused: [RedisError.Code: Int] = [:]
+    private(set) var answerCount = 0
+    /// The numbers of failures by code: `repeatedFailures` counts those after which the call is repeated, and
+    /// `refusedFailures` counts all other failures.
+    private(set) var repeatedFailures: [RedisError.Code: Int] = [:]
+    private(set) var refusedFailures: [RedisError.Code: Int] = [:]
     private var queue: [Call] = []
     private var head = 0
-    private var underWay: [UInt64: Call] = [:]
+    private var callsInFlight: [UInt64: Call] = [:]
     private var nextTag: UInt64 = 0
     /// Passes events to the caller. The client's reference to its handler is weak, so the caller retains this
     /// object.
@@ -68,16 +68,16 @@ final class Caller {
     }
 
     /// The number of calls without a reply.
-    var waitingCount: Int { queue.count - head + underWay.count }
+    var waitingCount: Int { queue.count - head + callsInFlight.count }
 
     func enqueue(_ activities: some Sequence<Int>, claim: UInt64, isRegistration: Bool = false) {
         queue += activities.map { Call(activity: $0, claim: claim, isRegistration: isRegistration) }
     }
 
-    func forget() {
+    func reset() {
         verdicts = [:]
-        answered = 0
-        repeated = [:]
+        answerCount = 0
+        repeatedFailures = [:]
         events = []
         reasons = []
     }
@@ -128,7 +128,7 @@ final class Caller {
             let call = queue[head]
             switch issue(call) {
             case .issued:
-                underWay[nextTag] = call
+                callsInFlight[nextTag] = call
                 nextTag += 1
             case .notReady, .awaitsReplicas:
                 queue.append(call)
@@ -164,22 +164,22 @@ final class Caller {
     private func redisWarns(_ warning: RedisWarning) { events.append(.warning(warning)) }
 
     private func replied(tag: UInt64, _ verdict: StoreVerdict) {
-        guard let call = underWay.removeValue(forKey: tag) else {
+        guard let call = callsInFlight.removeValue(forKey: tag) else {
             preconditionFailure("a call that was answered twice")
         }
         verdicts[call.activity] = verdict
-        answered += 1
+        answerCount += 1
     }
 
     private func failed(tag: UInt64, error: RedisError) {
-        guard let call = underWay.removeValue(forKey: tag) else {
+        guard let call = callsInFlight.removeValue(forKey: tag) else {
             preconditionFailure("a call that was answered twice")
         }
         if error.isRetriable {
-            repeated[error.code, default: 0] += 1
+            repeatedFailures[error.code, default: 0] += 1
             queue.append(call)
         } else {
-            refused[error.code, default: 0] += 1
+            refusedFailures[error.code, default: 0] += 1
         }
     }
 }

@@ -22,7 +22,7 @@ import Testing
         return try Caller(configuration)
     }
 
-    private func sent(_ caller: Caller) -> Int { caller.verdicts.values.count { $0 == .send } }
+    private func sentCount(_ caller: Caller) -> Int { caller.verdicts.values.count { $0 == .send } }
 
     @Test func `All slots, from one seed; and every slot moved under load`() throws {
         let cluster = try ClusterProcesses(primaries: 3, hasReplicas: false)
@@ -34,11 +34,11 @@ import Testing
         #expect(caller.turn { caller.client.isReady })
         caller.enqueue(activities, claim: first)
         #expect(caller.turnUntilAllAnswered())
-        #expect(sent(caller) == activities.count)
-        #expect(caller.repeated.isEmpty)
+        #expect(sentCount(caller) == activities.count)
+        #expect(caller.repeatedFailures.isEmpty)
         #expect(cluster.keyCount(cluster.primaries) == activities.count)
 
-        caller.forget()
+        caller.reset()
         var resharding = try Resharding(cluster)
         var position = 0
         while resharding.step() {
@@ -52,12 +52,12 @@ import Testing
         }
         #expect(caller.turnUntilAllAnswered())
         // The client learns a moved slot from the first redirection, so only few calls are redirected.
-        #expect(caller.repeated[.moved] ?? 0 < caller.answered / 4)
-        #expect(caller.answered > 20_000)
-        #expect(sent(caller) == 0, "a server has forgotten")
-        #expect(caller.repeated[.moved] ?? 0 > 0 && caller.repeated[.ask] ?? 0 > 0)
-        #expect(Set(caller.repeated.keys).isSubset(of: [.moved, .ask, .tryAgain]))
-        #expect(caller.refused.isEmpty)
+        #expect(caller.repeatedFailures[.moved] ?? 0 < caller.answerCount / 4)
+        #expect(caller.answerCount > 20_000)
+        #expect(sentCount(caller) == 0, "a server has forgotten")
+        #expect(caller.repeatedFailures[.moved] ?? 0 > 0 && caller.repeatedFailures[.ask] ?? 0 > 0)
+        #expect(Set(caller.repeatedFailures.keys).isSubset(of: [.moved, .ask, .tryAgain]))
+        #expect(caller.refusedFailures.isEmpty)
         #expect(cluster.keyCount(cluster.primaries) == activities.count)
         // However many MOVED errors come, the client asks for the slots at most once a second.
         let asked = cluster.primaries.reduce(0) { $0 + Self.calls(of: "cluster|slots", on: $1) }
@@ -79,7 +79,7 @@ import Testing
         caller.enqueue(activities, claim: first)
         #expect(caller.turnUntilAllAnswered())
         cluster.finishReplication()
-        caller.forget()
+        caller.reset()
 
         // Kills the server while calls to it are in flight.
         caller.enqueue(activities, claim: second)
@@ -92,24 +92,24 @@ import Testing
             unavailableServers = max(unavailableServers, caller.client.unavailableServers)
             // The other servers may answer before the client notices that the killed server's connection is
             // closed.
-            return caller.answered >= others && unavailableServers > 0
+            return caller.answerCount >= others && unavailableServers > 0
         }
         #expect(isAnswered && caller.client.isReady)
         #expect(caller.waitingCount > 0, "the others waited for the replica")
         #expect((1...2).contains(unavailableServers), "the primary, and its replica when it is being connected to")
         #expect(caller.turnUntilAllAnswered())
         #expect(caller.turn { caller.client.unavailableServers == 0 })
-        #expect(caller.verdicts.count == activities.count && sent(caller) == 0)
-        #expect(caller.refused.isEmpty)
+        #expect(caller.verdicts.count == activities.count && sentCount(caller) == 0)
+        #expect(caller.refusedFailures.isEmpty)
         #expect(caller.reasons.contains { $0.contains(cluster.primaries[0].location) })
 
         // The old primary starts again, as the replica of the server that replaced it.
         try cluster.primaries[0].start()
         try waitUntil([cluster.primaries[0]]) { $0.command("ROLE").first == "slave" }
-        caller.forget()
+        caller.reset()
         caller.enqueue(activities, claim: second)
         #expect(caller.turnUntilAllAnswered())
-        #expect(sent(caller) == 0 && caller.repeated.isEmpty)
+        #expect(sentCount(caller) == 0 && caller.repeatedFailures.isEmpty)
     }
 
     @Test func `A primary is frozen: its calls time out, and its replica answers them`() throws {
@@ -119,20 +119,20 @@ import Testing
         caller.enqueue(activities, claim: first)
         #expect(caller.turnUntilAllAnswered())
         cluster.finishReplication()
-        caller.forget()
+        caller.reset()
         cluster.primaries[1].suspend()
         caller.enqueue(activities, claim: second)
         #expect(caller.turnUntilAllAnswered())
-        #expect(caller.repeated[.deadline] ?? 0 > 0)
-        #expect(caller.verdicts.count == activities.count && sent(caller) == 0)
+        #expect(caller.repeatedFailures[.deadline] ?? 0 > 0)
+        #expect(caller.verdicts.count == activities.count && sentCount(caller) == 0)
         // The frozen primary continues. Until the cluster informs it, it still acts as the primary, but no
         // client asks it.
         cluster.primaries[1].resume()
         try waitUntil([cluster.primaries[1]]) { $0.command("ROLE").first == "slave" }
-        caller.forget()
+        caller.reset()
         caller.enqueue(activities, claim: second)
         #expect(caller.turnUntilAllAnswered())
-        #expect(sent(caller) == 0)
+        #expect(sentCount(caller) == 0)
     }
 
     /// The replicas of one primary are frozen. Registrations on this primary wait; all other calls continue.
@@ -145,10 +145,10 @@ import Testing
         #expect(caller.turn { caller.client.isReady })
         caller.enqueue(activities, claim: first, isRegistration: true)
         #expect(caller.turnUntilAllAnswered())
-        #expect(caller.verdicts.count == activities.count && caller.repeated.isEmpty)
+        #expect(caller.verdicts.count == activities.count && caller.repeatedFailures.isEmpty)
         #expect(cluster.primaries.allSatisfy { Self.calls(of: "wait", on: $0) > 0 })
 
-        caller.forget()
+        caller.reset()
         let slots = ClusterProcesses.slots(of: 1, among: 3)
         let there = activities.filter { slots.contains(Self.slot($0)) }
         cluster.replicas[1].suspend()
@@ -156,12 +156,12 @@ import Testing
         let starts = (activities.count..<2 * activities.count).filter { slots.contains(Self.slot($0)) }
         caller.enqueue(starts, claim: first)
         let answered = activities.count - there.count + starts.count
-        #expect(caller.turn { caller.answered >= answered && caller.repeated[.replicasMissing] ?? 0 > 0 })
+        #expect(caller.turn { caller.answerCount >= answered && caller.repeatedFailures[.replicasMissing] ?? 0 > 0 })
         #expect(there.allSatisfy { caller.verdicts[$0] == nil })
         cluster.replicas[1].resume()
         #expect(caller.turnUntilAllAnswered())
         #expect(caller.verdicts.count == activities.count + starts.count)
-        #expect(Set(caller.repeated.keys).isSubset(of: [.replicasMissing]))
+        #expect(Set(caller.repeatedFailures.keys).isSubset(of: [.replicasMissing]))
     }
 
     private static func slot(_ activity: Int) -> Int {
@@ -176,14 +176,14 @@ struct Resharding {
     private static let slotsPerStep = 512
 
     private let cluster: ClusterProcesses
-    private let lines: [BlockingClient]
+    private let clients: [BlockingClient]
     private let began: timespec
     private var slot = 0
     private var stage = 0
 
     init(_ cluster: ClusterProcesses) throws {
         self.cluster = cluster
-        lines = cluster.primaries.compactMap { BlockingClient(port: $0.port) }
+        clients = cluster.primaries.compactMap { BlockingClient(port: $0.port) }
         var now = timespec()
         clock_gettime(CLOCK_MONOTONIC, &now)
         began = now
@@ -248,25 +248,25 @@ struct Resharding {
     private func setSlots(_ slots: Range<Int>, on node: KeyPath<Move, Int>, _ words: (Move) -> [String]) {
         for slot in slots {
             let move = move(slot)
-            lines[move[keyPath: node]].append(["CLUSTER", "SETSLOT", String(slot)] + words(move))
+            clients[move[keyPath: node]].append(["CLUSTER", "SETSLOT", String(slot)] + words(move))
         }
-        for slot in slots { #expect(lines[move(slot)[keyPath: node]].reply() == ["OK"]) }
+        for slot in slots { #expect(clients[move(slot)[keyPath: node]].reply() == ["OK"]) }
     }
 
     private func migrate(_ slots: Range<Int>, keysMax: Int) {
         for slot in slots {
-            lines[move(slot).source].append(["CLUSTER", "GETKEYSINSLOT", String(slot), String(keysMax)])
+            clients[move(slot).source].append(["CLUSTER", "GETKEYSINSLOT", String(slot), String(keysMax)])
         }
         // The keys are read as bytes, because a key may have any bytes.
-        let keys = slots.map { slot in lines[move(slot).source].replyBytes() }
+        let keys = slots.map { slot in clients[move(slot).source].replyBytes() }
         for (slot, keys) in zip(slots, keys) where !keys.isEmpty {
             let move = move(slot)
             let port = String(cluster.primaries[move.target].port)
             let words = ["MIGRATE", "127.0.0.1", port, "", "0", "120000", "KEYS"].map { Array($0.utf8) }
-            lines[move.source].append(bytes: words + keys)
+            clients[move.source].append(bytes: words + keys)
         }
         for (slot, keys) in zip(slots, keys) where !keys.isEmpty {
-            #expect(lines[move(slot).source].reply() == ["OK"])
+            #expect(clients[move(slot).source].reply() == ["OK"])
         }
     }
 }

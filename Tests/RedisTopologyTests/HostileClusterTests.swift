@@ -33,7 +33,7 @@ import Testing
         caller.enqueue(0..<10, claim: 1)
         #expect(caller.turnUntilAllAnswered())
         #expect(caller.verdicts.count == 10 && caller.verdicts.values.allSatisfy { $0 == .duplicate })
-        #expect(caller.repeated[code] ?? 0 >= 1 && caller.refused.isEmpty)
+        #expect(caller.repeatedFailures[code] ?? 0 >= 1 && caller.refusedFailures.isEmpty)
     }
 
     @Test(arguments: [("WRONGTYPE Operation", RedisError.Code.foreignValue), ("MALFORMED value", .foreignValue)])
@@ -45,7 +45,7 @@ import Testing
         node.answers = ["-\(text)\r\n"]
         caller.enqueue(0..<10, claim: 1)
         #expect(caller.turnUntilAllAnswered())
-        #expect(caller.verdicts.count == 9 && caller.refused == [code: 1] && caller.repeated.isEmpty)
+        #expect(caller.verdicts.count == 9 && caller.refusedFailures == [code: 1] && caller.repeatedFailures.isEmpty)
     }
 
     @Test func `ASK sends one call to another server, and the next one to the slot's owner`() throws {
@@ -77,7 +77,7 @@ import Testing
         let slot = Caller.key(1) { KeySlot($0).slot }
         owner.answers = ["-MOVED \(slot) 127.0.0.1:\(try Listener.unusedLoopbackPort())\r\n"]
         #expect(caller.works(1))
-        #expect(caller.repeated[.moved] == 1 && owner.calls == 3)
+        #expect(caller.repeatedFailures[.moved] == 1 && owner.calls == 3)
     }
 
     @Test func `Two nodes that name each other are left when one of them learns the owner`() throws {
@@ -89,7 +89,7 @@ import Testing
         nodes[0].answers = Array(repeating: "-MOVED \(slot) \(nodes[1].location)\r\n", count: 50)
         nodes[1].answers = Array(repeating: "-MOVED \(slot) \(nodes[0].location)\r\n", count: 50)
         #expect(caller.works(1))
-        #expect(caller.refused.isEmpty)
+        #expect(caller.refusedFailures.isEmpty)
     }
 
     @Test func `A seed that knows nothing is skipped`() throws {

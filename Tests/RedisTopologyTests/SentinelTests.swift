@@ -7,11 +7,11 @@ import Testing
 
 @testable import Redis
 
-/// Real Sentinels watch a primary and its replica. The servers of `Watched` require passwords.
+/// Real Sentinels watch a primary and its replica. The servers of `WatchedServers` require passwords.
 @Suite(.serialized, .ownThread) struct SentinelTests {
     private let activities = 0..<2_000
 
-    private final class Watched {
+    private final class WatchedServers {
         let servers: [RedisServer]
         let sentinels: [RedisServer]
 
@@ -72,10 +72,10 @@ import Testing
         return try Caller(configuration)
     }
 
-    private func sent(_ caller: Caller) -> Int { caller.verdicts.values.count { $0 == .send } }
+    private func sentCount(_ caller: Caller) -> Int { caller.verdicts.values.count { $0 == .send } }
 
     @Test func `The primary is found, killed, replaced, and moved by hand`() throws {
-        let watched = try Watched()
+        let watched = try WatchedServers()
         let old = watched.servers[0]
         // Nothing listens at the first Sentinel's address, so the client must ask the next one.
         let caller = try caller(
@@ -83,14 +83,17 @@ import Testing
         )
         caller.enqueue(activities, claim: 1)
         #expect(caller.turnUntilAllAnswered())
-        #expect(sent(caller) == activities.count && caller.events == [.ready])
+        #expect(sentCount(caller) == activities.count && caller.events == [.ready])
         old.command("WAIT", "1", "120000")
-        caller.forget()
+        caller.reset()
 
         old.kill()
         caller.enqueue(activities, claim: 2)
         #expect(caller.turnUntilAllAnswered())
-        #expect(caller.verdicts.count == activities.count && sent(caller) == 0, "the replica did not have everything")
+        #expect(
+            caller.verdicts.count == activities.count && sentCount(caller) == 0,
+            "the replica did not have everything"
+        )
         #expect(watched.servers[1].command("ROLE").first == "master")
 
         try old.start()
@@ -99,7 +102,7 @@ import Testing
                 && server.command("INFO", "replication").first?.contains("master_link_status:up") == true
         }
         // The primary moves back while calls are in progress.
-        caller.forget()
+        caller.reset()
         #expect(
             caller.turn {
                 if caller.waitingCount < 500 {
@@ -110,13 +113,13 @@ import Testing
             }
         )
         #expect(caller.turnUntilAllAnswered())
-        #expect(sent(caller) == 0 && caller.refused.isEmpty)
+        #expect(sentCount(caller) == 0 && caller.refusedFailures.isEmpty)
         #expect(watched.primary() === old)
     }
 
     /// A shared provider token survives the failure of the primary. All processes find it on the new primary.
     @Test func `A shared provider token is found on the primary that takes over`() throws {
-        let watched = try Watched()
+        let watched = try WatchedServers()
         let url = try RedisURL("redis://:watch@\(watched.sentinelHosts)", portDefault: RedisURL.sentinelPortDefault)
         var configuration = RedisConfiguration(url: try RedisURL("redis://:data@mymaster/0"), topology: .sentinel(url))
         configuration.responseDeadlineMilliseconds = 20_000

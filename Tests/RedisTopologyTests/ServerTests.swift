@@ -29,7 +29,7 @@ import Testing
     }
 
     /// A server that accepts TLS only, for `localhost` and 127.0.0.1, and requires a client certificate.
-    private struct Secure {
+    private struct SecureServer {
         let server: RedisServer
         let port: UInt16
         let caFile: String
@@ -61,7 +61,7 @@ import Testing
     }
 
     @Test func `TLS with a client's certificate; without it, or for another host, there is no connection`() throws {
-        let secure = try Secure()
+        let secure = try SecureServer()
         let known = try secure.context(showsCertificate: true)
         for host in ["localhost", "127.0.0.1"] {
             let caller = try caller("rediss://\(host):\(secure.port)", tls: known)
@@ -83,7 +83,7 @@ import Testing
     }
 
     @Test func `A cluster over TLS, for a user with only the required rights`() throws {
-        let secure = try Secure([
+        let secure = try SecureServer([
             "--cluster-enabled", "yes", "--tls-cluster", "yes", "--cluster-port",
             String(try Listener.unusedLoopbackPort()),
             "--user", "causeway", "on", ">s@cret", "~{app*", "+evalsha", "+script|load", "+mget", "+get", "+set",
@@ -99,7 +99,7 @@ import Testing
         )
         caller.enqueue(0..<100, claim: 1)
         #expect(caller.turnUntilAllAnswered())
-        #expect(caller.verdicts.count == 100 && caller.refused.isEmpty)
+        #expect(caller.verdicts.count == 100 && caller.refusedFailures.isEmpty)
         let wrong = try self.caller(
             "rediss://causeway:hunter2@localhost:\(secure.port)",
             tls: secure.context(showsCertificate: true),
@@ -138,16 +138,16 @@ import Testing
         let caller = try caller("redis://\(server.location)")
         caller.enqueue(0..<1_000, claim: 1)
         #expect(caller.turnUntilAllAnswered())
-        caller.forget()
+        caller.reset()
         caller.enqueue(0..<1_000, claim: 2)
-        #expect(caller.turn { caller.answered > 0 })
+        #expect(caller.turn { caller.answerCount > 0 })
         server.command("FLUSHALL")
         server.command("SCRIPT", "FLUSH")
         caller.enqueue(0..<1_000, claim: 2)
         #expect(caller.turnUntilAllAnswered())
         // All calls are answered. Only the missing scripts have delayed some of them.
         #expect(caller.verdicts.values.contains(.send))
-        #expect(caller.repeated.keys.allSatisfy { $0 == .noScript } && caller.refused.isEmpty)
+        #expect(caller.repeatedFailures.keys.allSatisfy { $0 == .noScript } && caller.refusedFailures.isEmpty)
         #expect(caller.client.isReady)
     }
 
@@ -162,7 +162,7 @@ import Testing
             try server.start()
             #expect(caller.turnUntilAllAnswered())
             #expect(caller.verdicts.count == 1_000)
-            caller.forget()
+            caller.reset()
         }
     }
 
@@ -170,14 +170,14 @@ import Testing
         let server = try RedisServer()
         let caller = try caller("redis://\(server.location)", deadlineMilliseconds: 1_000)
         #expect(caller.works())
-        caller.forget()
+        caller.reset()
         server.suspend()
         caller.enqueue(0..<1_000, claim: 1)
         // The frozen server still accepts connections, but answers nothing on them.
         #expect(caller.turn { caller.events == [.lost(.deadline), .lost(.deadline)] })
-        #expect(caller.repeated == [.deadline: 1_000])
+        #expect(caller.repeatedFailures == [.deadline: 1_000])
         server.resume()
         #expect(caller.turnUntilAllAnswered())
-        #expect(caller.verdicts.count == 1_000 && caller.refused.isEmpty)
+        #expect(caller.verdicts.count == 1_000 && caller.refusedFailures.isEmpty)
     }
 }

@@ -6,10 +6,10 @@ import Foundation
 /// first one, `CAUSEWAY_SIMULATION_KIND` selects one kind, and `CAUSEWAY_SIMULATION_SEED` names the seed
 /// whose steps are printed.
 public struct SimulationSeeds<Kind: RawRepresentable<String> & CaseIterable & Sendable>: Sendable {
-    public let ofEachKind: Int
+    public let seedsPerKind: Int
     public let first: UInt64
     /// The number of seeds of one test case.
-    public let perChunk: Int
+    public let seedsPerChunk: Int
     public let kinds: [Kind]
     /// The seed whose steps are printed; nil prints nothing.
     public let seedToTrace: UInt64?
@@ -19,19 +19,19 @@ public struct SimulationSeeds<Kind: RawRepresentable<String> & CaseIterable & Se
     ///   - chunksMax: the maximum number of test cases of a kind. More seeds make each case larger.
     public init(standardCount: Int, chunksMax: Int = 200) {
         let environment = ProcessInfo.processInfo.environment
-        ofEachKind = environment["CAUSEWAY_SIMULATION_SEEDS"].flatMap { Int($0) } ?? standardCount
+        seedsPerKind = environment["CAUSEWAY_SIMULATION_SEEDS"].flatMap { Int($0) } ?? standardCount
         first = environment["CAUSEWAY_SIMULATION_FIRST_SEED"].flatMap { UInt64($0) } ?? 1
-        perChunk = max(50, ofEachKind / chunksMax)
+        seedsPerChunk = max(50, seedsPerKind / chunksMax)
         let kind = environment["CAUSEWAY_SIMULATION_KIND"].flatMap { Kind(rawValue: $0) }
         kinds = kind.map { [$0] } ?? Array(Kind.allCases)
         seedToTrace = environment["CAUSEWAY_SIMULATION_SEED"].flatMap { UInt64($0) }
     }
 
-    public var chunks: Range<Int> { 0..<(ofEachKind + perChunk - 1) / perChunk }
+    public var chunks: Range<Int> { 0..<(seedsPerKind + seedsPerChunk - 1) / seedsPerChunk }
 
     public func seeds(ofChunk chunk: Int) -> Range<UInt64> {
-        let start = first + UInt64(chunk * perChunk)
-        return start..<start + UInt64(perChunk)
+        let start = first + UInt64(chunk * seedsPerChunk)
+        return start..<start + UInt64(seedsPerChunk)
     }
 
     /// Returns the message for a seed that violates invariants; nil without violations.
