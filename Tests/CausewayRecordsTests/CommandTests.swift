@@ -90,7 +90,7 @@ struct CommandTests {
         #expect(try RideCommand(value: value).asksForChannel == asks)
     }
 
-    private static func everything(_ command: RideCommand) -> RideCommand {
+    private static func withAllFields(_ command: RideCommand) -> RideCommand {
         var command = command
         command.staleDate = time.addingTimeInterval(120)
         command.relevanceScore = 80.5
@@ -105,7 +105,7 @@ struct CommandTests {
 
     static func commands() throws -> [RideCommand] {
         let update = RideCommand.update(app: app, .activity("ride/7"), at: time, contentState: state)
-        var withToken = everything(update)
+        var withToken = withAllFields(update)
         withToken.token = (PushToken([0x00, 0xFF, 0x10, 0xA0]), .sandbox)
         withToken.alert = alert
         var onChannel = try RideCommand.start(
@@ -127,7 +127,7 @@ struct CommandTests {
             withUpdateToken.event = .start(start)
         }
         return [
-            update, withToken, onChannel, everything(withUpdateToken),
+            update, withToken, onChannel, withAllFields(withUpdateToken),
             try .start(
                 app: app,
                 audience: "rides",
@@ -138,7 +138,7 @@ struct CommandTests {
                 contentState: state,
                 alert: alert
             ),
-            everything(.update(app: app, .audience("rides"), at: time, contentState: state, alert: alert)),
+            withAllFields(.update(app: app, .audience("rides"), at: time, contentState: state, alert: alert)),
             .update(app: app, .channel("dHN0LXNyY2gtY2hubA==", .sandbox), at: time, contentState: state),
             .end(app: app, .activity("ride/7"), at: time),
             .end(app: app, .audience("rides"), at: time, contentState: state, dismissalDate: .distantPast),
@@ -156,7 +156,7 @@ struct CommandTests {
     }
 
     @Test func `Commands have Apple's dates as UNIX seconds, and the app's as ActivityKit reads them`() throws {
-        let command = Self.everything(
+        let command = Self.withAllFields(
             try .start(
                 app: Self.app,
                 activity: "a",

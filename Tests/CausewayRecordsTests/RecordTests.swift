@@ -28,9 +28,9 @@ struct RecordTests {
                 )
                 let value = try registration.value()
                 #expect(Worker.registrationFault(value) == nil, "\(String(decoding: value, as: UTF8.self))")
-                let again = try Registration(value: value)
-                #expect(again == registration)
-                #expect(again.token.digits == "00017fff")
+                let decodedRegistration = try Registration(value: value)
+                #expect(decodedRegistration == registration)
+                #expect(decodedRegistration.token.digits == "00017fff")
             }
         }
         #expect(Registration.defaultTopic == "causeway.registrations")

@@ -19,34 +19,44 @@ struct ConfigurationChangeTests {
     }
 
     @Test func `Every key is either applied, or named and kept`() throws {
-        let running = try load(smallestFile)
+        let runningConfiguration = try load(smallestFile)
         for key in ConfigurationSchema.keys {
-            var wanted = running
-            guard let value = other(than: key.display(running), for: key.shape, of: key.name) else {
+            var newConfiguration = runningConfiguration
+            guard let value = otherValue(than: key.display(runningConfiguration), for: key.shape, of: key.name) else {
                 Issue.record("\(key.name): no other value")
                 continue
             }
-            key.assign(&wanted, value)
-            #expect(!key.isSame(running, wanted), "\(key.name)")
-            let change = ConfigurationChange(from: running, to: wanted)
+            key.assign(&newConfiguration, value)
+            #expect(!key.isSame(runningConfiguration, newConfiguration), "\(key.name)")
+            let change = ConfigurationChange(from: runningConfiguration, to: newConfiguration)
             #expect(change.appliedKeys == (key.isReloadable ? [key.name] : []), "\(key.name)")
             #expect(change.keysNeedingRestart == (key.isReloadable ? [] : [key.name]), "\(key.name)")
-            #expect(key.isSame(change.configuration, key.isReloadable ? wanted : running), "\(key.name)")
+            #expect(
+                key.isSame(change.configuration, key.isReloadable ? newConfiguration : runningConfiguration),
+                "\(key.name)"
+            )
         }
     }
 
     /// A key that the pages call "Reloadable." must reach the lanes, otherwise its change has no effect.
     @Test func `Applied keys reach the lanes or the log; kept keys would not`() throws {
-        let running = try load(smallestFile)
+        let runningConfiguration = try load(smallestFile)
         func expect<Root>(_ key: SchemaKey<Root>, _ name: String, of path: WritableKeyPath<WorkerConfiguration, Root>) {
-            guard let value = other(than: key.display(running[keyPath: path]), for: key.shape, of: key.name) else {
+            guard
+                let value = otherValue(
+                    than: key.display(runningConfiguration[keyPath: path]),
+                    for: key.shape,
+                    of: key.name
+                )
+            else {
                 return
             }
-            var wanted = running
-            key.assign(&wanted[keyPath: path], value)
-            let change = ConfigurationChange(from: running, to: wanted)
+            var newConfiguration = runningConfiguration
+            key.assign(&newConfiguration[keyPath: path], value)
+            let change = ConfigurationChange(from: runningConfiguration, to: newConfiguration)
             let isUsed =
-                numbers(change.configuration) != numbers(running) || change.configuration.log.level != running.log.level
+                numbers(change.configuration) != numbers(runningConfiguration)
+                || change.configuration.log.level != runningConfiguration.log.level
             #expect(isUsed == key.isReloadable, "\(name)")
             #expect(change.appliedKeys == (key.isReloadable ? [name] : []), "\(name)")
             #expect(change.keysNeedingRestart == (key.isReloadable ? [] : [name]), "\(name)")
@@ -65,7 +75,7 @@ struct ConfigurationChangeTests {
         "\(WorkerSetup.delivery(configuration).settings)"
     }
 
-    private func other(than shown: String?, for shape: KeyShape, of name: String) -> KeyValue? {
+    private func otherValue(than shown: String?, for shape: KeyShape, of name: String) -> KeyValue? {
         switch shape {
         case .text: .text("other")
         case .integer(let range): [range.lowerBound, range.upperBound].first { "\($0)" != shown }.map { .integer($0) }
@@ -97,10 +107,10 @@ struct ConfigurationChangeTests {
     }
 
     @Test func `An app uses a new policy`() throws {
-        let wanted =
+        let newConfiguration =
             smallestFile.replacing("keyFile: key.p8", with: "keyFile: key.p8\n    policy: sports")
             + "policies: {sports: {}}\n"
-        let change = ConfigurationChange(from: try load(smallestFile), to: try load(wanted))
+        let change = ConfigurationChange(from: try load(smallestFile), to: try load(newConfiguration))
         #expect(change.configuration.apps.map(\.policy) == ["sports"])
         #expect(change.appliedKeys == ["policies.sports", "apps.match.policy"])
     }
@@ -126,13 +136,13 @@ struct ConfigurationChangeTests {
     }
 
     @Test func `Added and removed apps, and changed keys of apps, wait for the next start`() throws {
-        let more =
+        let extendedFile =
             smallestFile.replacing("keyId: KEY1234567", with: "keyId: KEY7654321")
             + "  ride: {bundleId: r, teamId: TEAM123456, keyId: KEY1234567, keyFile: k}\n"
-        let change = ConfigurationChange(from: try load(smallestFile), to: try load(more))
+        let change = ConfigurationChange(from: try load(smallestFile), to: try load(extendedFile))
         #expect(change.keysNeedingRestart == ["apps.match.keyId", "apps.ride"] && change.appliedKeys.isEmpty)
-        let back = ConfigurationChange(from: try load(more), to: try load(smallestFile))
-        #expect(back.keysNeedingRestart == ["apps.match.keyId", "apps.ride"])
-        #expect(back.configuration.apps.map(\.name) == ["match", "ride"])
+        let reverseChange = ConfigurationChange(from: try load(extendedFile), to: try load(smallestFile))
+        #expect(reverseChange.keysNeedingRestart == ["apps.match.keyId", "apps.ride"])
+        #expect(reverseChange.configuration.apps.map(\.name) == ["match", "ride"])
     }
 }

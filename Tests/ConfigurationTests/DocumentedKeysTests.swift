@@ -73,10 +73,10 @@ struct DocumentedKeysTests {
 
     @Test func `The file loads, and has the defaults`() throws {
         let configuration = try load(documentedFile())
-        func check<Root>(_ keys: [SchemaKey<Root>], _ root: Root, _ standard: Root) {
+        func check<Root>(_ keys: [SchemaKey<Root>], _ root: Root, _ defaults: Root) {
             for key in keys {
-                #expect(key.display(root) == key.example ?? key.display(standard), "\(key.name)")
-                #expect(key.isRequired || key.isSame(root, standard), "\(key.name)")
+                #expect(key.display(root) == key.example ?? key.display(defaults), "\(key.name)")
+                #expect(key.isRequired || key.isSame(root, defaults), "\(key.name)")
             }
         }
         check(ConfigurationSchema.keys, configuration, WorkerConfiguration())

@@ -45,18 +45,21 @@ struct PolicyTests {
         #expect(policies.map(\.oversize) == [[], ["lineups", "match.commentary"]])
         let variable = try load(smallestFile, environment: ["CAUSEWAY_POLICIES_DEFAULT_OVERSIZE": "b, a"])
         #expect(variable.policies[0].oversize == ["b", "a"])
-        let many = (1...9).map { "f\($0)" }.joined(separator: ", ")
-        for (list, fault) in [("a..b", "is not a field's name"), (many, "has 9 fields, 8 are allowed")] {
-            let found = faults(of: smallestFile + "policies:\n  odd: {oversize: [\(list)]}\n")
-            #expect(found.count == 1 && found.first?.contains(fault) == true, "\(found)")
+        let tooManyNames = (1...9).map { "f\($0)" }.joined(separator: ", ")
+        for (list, fault) in [("a..b", "is not a field's name"), (tooManyNames, "has 9 fields, 8 are allowed")] {
+            let foundFaults = faults(of: smallestFile + "policies:\n  odd: {oversize: [\(list)]}\n")
+            #expect(foundFaults.count == 1 && foundFaults.first?.contains(fault) == true, "\(foundFaults)")
         }
     }
 
     @Test func `What follows a lifetime needs a lifetime`() throws {
         let text = smallestFile + "policies:\n  odd: {afterLifetime: restart, lifetimeSeconds: 300}\n"
         #expect(try load(text).policies.map(\.afterLifetime) == [.end, .restart])
-        let found = faults(of: smallestFile + "policies:\n  odd: {afterLifetime: restart}\n")
-        #expect(found.count == 1 && found.first?.contains("needs a lifetimeSeconds above 0") == true, "\(found)")
+        let foundFaults = faults(of: smallestFile + "policies:\n  odd: {afterLifetime: restart}\n")
+        #expect(
+            foundFaults.count == 1 && foundFaults.first?.contains("needs a lifetimeSeconds above 0") == true,
+            "\(foundFaults)"
+        )
     }
 
     @Test func `Variables reach the numbers of policies with any name, written in the file or not`() throws {

@@ -40,7 +40,7 @@ struct RedisKeysTests {
     @Test func `Sentinels, with their own password`() throws {
         let directory = try TemporaryDirectory()
         let passwords = try ["data", "watch"].map { try directory.write("\($0)-secret\n", to: $0).path }
-        let watched = try redis(
+        let configuration = try redis(
             """
             mode: sentinel
             url: redis://user@mymaster
@@ -49,14 +49,16 @@ struct RedisKeysTests {
             sentinelPasswordFile: \(passwords[1])
             """
         )
-        guard case .sentinel(let sentinels) = watched.topology else { return #expect(Bool(false), "\(watched)") }
+        guard case .sentinel(let sentinels) = configuration.topology else {
+            return #expect(Bool(false), "\(configuration)")
+        }
         #expect(sentinels.locations == [.host("s1", port: 26_379), .host("s2", port: 7_000)])
-        #expect(watched.url.location == .host("mymaster", port: 6_379))
-        #expect(watched.url.credentials?.username == "user" && sentinels.credentials?.username == nil)
+        #expect(configuration.url.location == .host("mymaster", port: 6_379))
+        #expect(configuration.url.credentials?.username == "user" && sentinels.credentials?.username == nil)
         // If only the Sentinels use TLS, the TLS settings are still needed.
-        #expect(!watched.url.usesTLS && sentinels.usesTLS && watched.tls != nil)
-        #expect(!"\(watched)".contains("secret"))
-        #expect(watched.addresses == "rediss://s1:26379,s2:7000/0")
+        #expect(!configuration.url.usesTLS && sentinels.usesTLS && configuration.tls != nil)
+        #expect(!"\(configuration)".contains("secret"))
+        #expect(configuration.addresses == "rediss://s1:26379,s2:7000/0")
     }
 
     @Test(arguments: [

@@ -24,17 +24,17 @@ struct RulePatternTests {
     }
 
     @Test func `A pattern refuses no text that the rule accepts, and refuses some`() throws {
-        var patterns = 0
+        var patternCount = 0
         for (name, rule) in Self.rules {
             guard let pattern = rule.pattern else { continue }
-            patterns += 1
+            patternCount += 1
             let expression = try Regex(pattern)
-            let accepted = Set(Self.texts.filter { $0.contains(expression) })
-            let valid = Set(Self.texts.filter { rule.fault($0) == nil })
-            #expect(!valid.isEmpty, "\(name)")
-            #expect(valid.isSubset(of: accepted), "\(name): \(valid.subtracting(accepted))")
-            #expect(accepted.count < Self.texts.count, "\(name)")
+            let matchingTexts = Set(Self.texts.filter { $0.contains(expression) })
+            let validTexts = Set(Self.texts.filter { rule.fault($0) == nil })
+            #expect(!validTexts.isEmpty, "\(name)")
+            #expect(validTexts.isSubset(of: matchingTexts), "\(name): \(validTexts.subtracting(matchingTexts))")
+            #expect(matchingTexts.count < Self.texts.count, "\(name)")
         }
-        #expect(patterns > 20)
+        #expect(patternCount > 20)
     }
 }

@@ -10,56 +10,57 @@ import Testing
 struct ApsCacheTests {
     @Test func `Every command has the same result alone and after any other`() {
         var mutation = Mutation(randomness: SplitMix64(seed: 5), seeds: DifferentialTests.seeds)
-        var last = ApsCache()
-        var recalled = 0
+        var cache = ApsCache()
+        var recalledCount = 0
         for round in 0..<20_000 {
             // Alternates between mutated and valid texts. Each text is read twice, so that the decoder
             // remembers the dictionary at the second reading.
             let text = round % 2 == 0 ? mutation.next() : mutation.seeds[round / 2 % mutation.seeds.count]
             for bytes in [text, Self.moved(text)] {
                 let record = Record(bytes)
-                if Self.isRecalled(record, last) { recalled += 1 }
-                let itself = Result { () throws(Fault) in try record.command() }
-                let after = Result { () throws(Fault) in try Command.decode(record.bytes, recalling: &last) }
+                if Self.isRecalled(record, cache) { recalledCount += 1 }
+                let decodedAlone = Result { () throws(Fault) in try record.command() }
+                let decodedWithCache = Result { () throws(Fault) in try Command.decode(record.bytes, recalling: &cache)
+                }
                 #expect(
-                    String(describing: itself) == String(describing: after),
+                    String(describing: decodedAlone) == String(describing: decodedWithCache),
                     "\(String(decoding: bytes, as: UTF8.self))"
                 )
             }
         }
-        #expect(recalled > 5_000, "dictionaries come again")
+        #expect(recalledCount > 5_000, "dictionaries come again")
     }
 
     @Test func `A dictionary is recalled at another place, and only as a whole`() throws {
-        var last = ApsCache()
+        var cache = ApsCache()
         let first = Record(RecordText.update.text)
-        let command = try Command.decode(first.bytes, recalling: &last)
+        let command = try Command.decode(first.bytes, recalling: &cache)
         let aps = String(decoding: command.aps.bytes(in: first.bytes), as: UTF8.self)
 
-        let isRecalled = Self.recalls(aps, at: 0, last)
+        let isRecalled = Self.recalls(aps, at: 0, cache)
         #expect(isRecalled)
-        let isRecalledElsewhere = Self.recalls("   \(aps)}", at: 3, last)
+        let isRecalledElsewhere = Self.recalls("   \(aps)}", at: 3, cache)
         #expect(isRecalledElsewhere)
-        let isRecalledInPart = Self.recalls(String(aps.dropLast()), at: 0, last)
+        let isRecalledInPart = Self.recalls(String(aps.dropLast()), at: 0, cache)
         #expect(!isRecalledInPart)
         for change in aps.indices {
             var other = aps
             other.replaceSubrange(change...change, with: "~")
-            let isRecalled = Self.recalls(other, at: 0, last)
+            let isRecalled = Self.recalls(other, at: 0, cache)
             #expect(!isRecalled)
         }
     }
 
     @Test func `A dictionary that is invalid, or larger than a body, is not remembered`() throws {
-        var last = ApsCache()
+        var cache = ApsCache()
         let state = #"{"a":"\#(String(repeating: "x", count: Limits.bodyBytes))"}"#
         for text in [RecordText.update.with("aps.content-state", state), .update.with("aps.event", "7")] {
             let record = Record(text.text)
             do throws(Fault) {
-                _ = try Command.decode(record.bytes, recalling: &last)
+                _ = try Command.decode(record.bytes, recalling: &cache)
                 Issue.record("it is taken")
             } catch {
-                let isRecalled = Self.isRecalled(record, last)
+                let isRecalled = Self.isRecalled(record, cache)
                 #expect(!isRecalled)
             }
         }
@@ -71,17 +72,17 @@ struct ApsCacheTests {
         return text[...brace] + Array("  \n".utf8) + text[(brace + 1)...]
     }
 
-    private static func isRecalled(_ record: Record, _ last: borrowing ApsCache) -> Bool {
+    private static func isRecalled(_ record: Record, _ cache: borrowing ApsCache) -> Bool {
         let text = String(decoding: record.bytes, as: UTF8.self)
         guard let place = text.utf8.firstRange(of: #""aps":"#.utf8)?.upperBound else { return false }
-        return recalls(text, at: text.utf8.distance(from: text.utf8.startIndex, to: place), last)
+        return recalls(text, at: text.utf8.distance(from: text.utf8.startIndex, to: place), cache)
     }
 
-    private static func recalls(_ text: String, at position: Int, _ last: borrowing ApsCache) -> Bool {
+    private static func recalls(_ text: String, at position: Int, _ cache: borrowing ApsCache) -> Bool {
         let record = Record(text)
         guard let text = try? JSONText(record.bytes) else { return false }
         var command = Command.blank
         var keys = ApsKeys()
-        return last.copyIfRepeated(text, position, into: &command, &keys) != nil
+        return cache.copyIfRepeated(text, position, into: &command, &keys) != nil
     }
 }

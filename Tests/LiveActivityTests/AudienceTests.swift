@@ -56,30 +56,30 @@ struct AudienceTests {
             if command.event == .start { written.activity = command.activity.range.bytes(in: record.bytes) }
             var writer = JSONWriter()
             written.write(to: &writer)
-            let again = Record(writer.bytes)
-            let read = try again.command()
-            #expect(again.string(read.audience) == "m1")
-            #expect(again.string(read.activity) == record.string(command.activity))
+            let writtenRecord = Record(writer.bytes)
+            let readCommand = try writtenRecord.command()
+            #expect(writtenRecord.string(readCommand.audience) == "m1")
+            #expect(writtenRecord.string(readCommand.activity) == record.string(command.activity))
         }
     }
 
-    private static func expanded(_ template: String, _ device: String) -> String? {
-        let room = UnsafeMutableRawBufferPointer.allocate(byteCount: Limits.identifierBytes, alignment: 1)
-        defer { room.deallocate() }
+    private static func expand(_ template: String, _ device: String) -> String? {
+        let target = UnsafeMutableRawBufferPointer.allocate(byteCount: Limits.identifierBytes, alignment: 1)
+        defer { target.deallocate() }
         return Array(template.utf8)
             .withUnsafeBytes { template in
-                Array(device.utf8).withUnsafeBytes { DeviceTemplate.expand(template, device: $0, into: room) }
+                Array(device.utf8).withUnsafeBytes { DeviceTemplate.expand(template, device: $0, into: target) }
             }
-            .map { String(decoding: room[..<$0], as: UTF8.self) }
+            .map { String(decoding: target[..<$0], as: UTF8.self) }
     }
 
     @Test func `The placeholder of a template is replaced by the device's id`() {
-        #expect(Self.expanded("m1:{device}", "7f") == "m1:7f")
-        #expect(Self.expanded("{device}/{device}.{dev", "7f") == "7f/7f.{dev")
-        #expect(Self.expanded("{device}", "{device}") == "{device}")
+        #expect(Self.expand("m1:{device}", "7f") == "m1:7f")
+        #expect(Self.expand("{device}/{device}.{dev", "7f") == "7f/7f.{dev")
+        #expect(Self.expand("{device}", "{device}") == "{device}")
         let longest = String(repeating: "d", count: Limits.identifierBytes)
-        #expect(Self.expanded("{device}", longest) == longest)
-        #expect(Self.expanded("{device}x", longest) == nil)
+        #expect(Self.expand("{device}", longest) == longest)
+        #expect(Self.expand("{device}x", longest) == nil)
     }
 
     @Test func `The store's text about audiences that were left is read`() throws {

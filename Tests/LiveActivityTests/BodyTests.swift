@@ -30,15 +30,15 @@ struct BodyTests {
     }
 
     @Test func `Bodies never accept a timestamp that has not ten digits`() {
-        var room = Array("xx1234567890yy".utf8)
+        var target = Array("xx1234567890yy".utf8)
         var layout = Body.Layout.none
         layout.timestampDigits = ByteRange(offset: 2, count: 10)
         for (timestamp, text) in [
             (Int64(9_999_999_999), "9999999999"), (10_000_000_000, "9999999999"), (.max, "9999999999"),
             (0, "1000000000"), (.min, "1000000000"),
         ] {
-            room.withUnsafeMutableBytes { Body.setTimestamp(timestamp, in: $0, layout) }
-            #expect(String(decoding: room, as: UTF8.self) == "xx\(text)yy")
+            target.withUnsafeMutableBytes { Body.setTimestamp(timestamp, in: $0, layout) }
+            #expect(String(decoding: target, as: UTF8.self) == "xx\(text)yy")
         }
     }
 }
@@ -78,43 +78,45 @@ struct DigestTests {
         let record = Record(text)
         let command = try record.command()
         let digest = record.digest(command)
-        var seen: Set<UInt64> = [digest]
-        var changed = 0
+        var seenDigests: Set<UInt64> = [digest]
+        var changedCount = 0
         var differingBits = 0
-        let displayed =
+        let displayedPositions =
             Array(Int(command.aps.offset)..<command.aps.end)
             + Array(Int(command.payloadMembers.offset)..<command.payloadMembers.end)
-        for place in displayed
-        where !(Int(command.timestampDigits.offset)..<command.timestampDigits.end).contains(place) {
+        for position in displayedPositions
+        where !(Int(command.timestampDigits.offset)..<command.timestampDigits.end).contains(position) {
             for bit in 0..<8 {
                 var other = text
-                other[place] ^= 1 << bit
+                other[position] ^= 1 << bit
                 let otherRecord = Record(other)
                 guard let changedCommand = try? otherRecord.command(), changedCommand.aps == command.aps else {
                     continue
                 }
                 let changedDigest = otherRecord.digest(changedCommand)
-                changed += 1
+                changedCount += 1
                 differingBits += (changedDigest ^ digest).nonzeroBitCount
-                #expect(seen.insert(changedDigest).inserted, "bit \(bit) of byte \(place)")
+                #expect(seenDigests.insert(changedDigest).inserted, "bit \(bit) of byte \(position)")
             }
         }
-        #expect(changed > 300)
+        #expect(changedCount > 300)
         // A change of one byte should change half of 64 bits. The range allows for chance over hundreds of
         // samples.
-        #expect((30.0...34.0).contains(Double(differingBits) / Double(changed)))
+        #expect((30.0...34.0).contains(Double(differingBits) / Double(changedCount)))
     }
 
     @Test func `Digests differ for contents that differ in a counter or in the position of a boundary`() throws {
-        var seen: Set<UInt64> = []
+        var seenDigests: Set<UInt64> = []
         for counter in 0..<20_000 {
             let text = RecordText.end.with("aps.content-state", "{\"n\":\(counter)}").text
-            #expect(try seen.insert(digest(text)).inserted)
+            #expect(try seenDigests.insert(digest(text)).inserted)
         }
         for length in 0..<300 {
             let filler = String(repeating: "a", count: length)
-            #expect(try seen.insert(digest(RecordText.end.with("aps.x", "\"\(filler)\"").text)).inserted)
-            #expect(try seen.insert(digest(RecordText.end.with("payload", "{\"x\":\"\(filler)\"}").text)).inserted)
+            #expect(try seenDigests.insert(digest(RecordText.end.with("aps.x", "\"\(filler)\"").text)).inserted)
+            #expect(
+                try seenDigests.insert(digest(RecordText.end.with("payload", "{\"x\":\"\(filler)\"}").text)).inserted
+            )
         }
         #expect(
             try digest(RecordText.end.with("payload", #"{"a":1}"#).text)

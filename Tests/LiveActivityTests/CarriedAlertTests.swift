@@ -61,9 +61,9 @@ struct CarriedAlertTests {
             Array(alert.utf8)
                 .withUnsafeBytes { alert in
                     let count = Body.count(body, layout, carryingAlertOf: alert.count)
-                    var room = [UInt8](repeating: 0xAA, count: count)
-                    let layout = room.withUnsafeMutableBytes { Body.write(body, layout, carrying: alert, into: $0) }
-                    return (room, layout)
+                    var target = [UInt8](repeating: 0xAA, count: count)
+                    let layout = target.withUnsafeMutableBytes { Body.write(body, layout, carrying: alert, into: $0) }
+                    return (target, layout)
                 }
         }
     }
@@ -119,9 +119,9 @@ struct CarriedAlertTests {
         _ layout: Body.Layout
     ) -> (body: [UInt8], layout: Body.Layout) {
         body.withUnsafeBytes { body in
-            var room = [UInt8](repeating: 0xAA, count: Body.countWithoutAlert(body, layout))
-            let layout = room.withUnsafeMutableBytes { Body.writeWithoutAlert(body, layout, into: $0) }
-            return (room, layout)
+            var target = [UInt8](repeating: 0xAA, count: Body.countWithoutAlert(body, layout))
+            let layout = target.withUnsafeMutableBytes { Body.writeWithoutAlert(body, layout, into: $0) }
+            return (target, layout)
         }
     }
 }

@@ -248,13 +248,13 @@ struct CommandFaultTests {
     @Test func `Each byte that is no hexadecimal digit invalidates a token, at any position`() {
         let digits = Array("0123456789abcdefABCDEF".utf8)
         for length in [8, 14, 16, 64] {
-            for place in 0..<length {
+            for position in 0..<length {
                 for byte in UInt8.min...UInt8.max {
                     var token = (0..<length).map { digits[$0 % digits.count] }
-                    token[place] = byte
+                    token[position] = byte
                     let isToken = token.withUnsafeBytes { DeviceToken.isValid($0) }
                     guard isToken == digits.contains(byte) else {
-                        Issue.record("byte \(byte) at \(place) of \(length)")
+                        Issue.record("byte \(byte) at \(position) of \(length)")
                         return
                     }
                 }
@@ -274,12 +274,12 @@ struct CommandFaultTests {
         func record(_ filler: Int) -> RecordText {
             RecordText.update.with("aps.content-state", "{\"x\":\"\(String(repeating: "y", count: filler))\"}")
         }
-        let least = try Record(record(0).text).command().bodyCount
-        let exact = Record(record(Limits.bodyBytes - least).text)
-        let command = try exact.command()
+        let bodyCountMin = try Record(record(0).text).command().bodyCount
+        let largestRecord = Record(record(Limits.bodyBytes - bodyCountMin).text)
+        let command = try largestRecord.command()
         #expect(command.bodyCount == 4_096)
-        #expect(exact.body(command).text.count == 4_096)
-        let fault = commandFault(record(Limits.bodyBytes - least + 1))
+        #expect(largestRecord.body(command).text.count == 4_096)
+        let fault = commandFault(record(Limits.bodyBytes - bodyCountMin + 1))
         #expect(fault?.code == .bodyTooLarge)
         #expect(fault?.amount == 4_097)
     }

@@ -22,13 +22,13 @@ struct DifferentialTests {
         let values: [[UInt8]] =
             GrammarTests.valid.map { Array($0.utf8) } + GrammarTests.invalid.map { Array($0.0.utf8) } + Self.seeds
         var mutation = Mutation(randomness: SplitMix64(seed: 1), seeds: values)
-        var accepted = 0
+        var acceptedCount = 0
         for _ in 0..<20_000 {
             let text = mutation.next()
-            let ours = Grammar.fullFault(text)
-            let isFoundations = FoundationValue(text) != nil
-            if ours == nil { accepted += 1 }
-            switch (ours, isFoundations) {
+            let ourFault = Grammar.faultOfWholeText(text)
+            let isReadByFoundation = FoundationValue(text) != nil
+            if ourFault == nil { acceptedCount += 1 }
+            switch (ourFault, isReadByFoundation) {
             case (nil, true), (_?, false): continue
             case (nil, false) where Deviation.holdsNumberBeyondDouble(text): continue
             case (let fault?, true)
@@ -36,15 +36,15 @@ struct DifferentialTests {
                 || Deviation.ours.contains(fault.code):
                 continue
             default:
-                Issue.record("\(String(describing: ours)): \(String(decoding: text, as: UTF8.self)), \(text)")
+                Issue.record("\(String(describing: ourFault)): \(String(decoding: text, as: UTF8.self)), \(text)")
             }
         }
-        #expect(accepted > 2_000, "the mutations are gentle enough to leave valid texts among them")
+        #expect(acceptedCount > 2_000, "the mutations are gentle enough to leave valid texts among them")
     }
 
     @Test func `Commands have the same fields and the same bodies as with Foundation`() throws {
         var mutation = Mutation(randomness: SplitMix64(seed: 2), seeds: Self.seeds)
-        var accepted = 0
+        var acceptedCount = 0
         for _ in 0..<10_000 {
             let text = mutation.next()
             let record = Record(text)
@@ -52,7 +52,7 @@ struct DifferentialTests {
             let model = value.flatMap { CommandModel($0) }
             do throws(Fault) {
                 let command = try record.command()
-                accepted += 1
+                acceptedCount += 1
                 guard value != nil || !Deviation.holdsNumberBeyondDouble(text) else { continue }
                 #expect(CommandModel(command, in: record) == model, "\(String(decoding: text, as: UTF8.self))")
                 checkBody(command, record, text)
@@ -65,17 +65,17 @@ struct DifferentialTests {
                 #expect(!error.message(in: record.bytes).isEmpty)
             }
         }
-        #expect(accepted > 1_000, "the mutations are gentle enough to leave commands among them")
+        #expect(acceptedCount > 1_000, "the mutations are gentle enough to leave commands among them")
     }
 
     private func checkBody(_ command: Command, _ record: Record, _ text: [UInt8]) {
-        let whole = (try? JSONSerialization.jsonObject(with: Data(text))) as? [String: Any]
+        let recordObject = (try? JSONSerialization.jsonObject(with: Data(text))) as? [String: Any]
         let body = (try? JSONSerialization.jsonObject(with: Data(record.body(command).text))) as? [String: Any]
-        guard let whole, let body, let aps = whole["aps"] else {
+        guard let recordObject, let body, let aps = recordObject["aps"] else {
             Issue.record("no body: \(String(decoding: text, as: UTF8.self))")
             return
         }
-        var expected = whole["payload"] as? [String: Any] ?? [:]
+        var expected = recordObject["payload"] as? [String: Any] ?? [:]
         expected["aps"] = aps
         #expect(NSDictionary(dictionary: body) == NSDictionary(dictionary: expected))
     }
@@ -109,7 +109,7 @@ struct DifferentialTests {
 }
 
 extension Grammar {
-    static func fullFault(_ text: [UInt8]) -> Fault? {
+    static func faultOfWholeText(_ text: [UInt8]) -> Fault? {
         let record = Record(text)
         do throws(Fault) {
             let text = try JSONText(record.bytes)

@@ -20,10 +20,10 @@ struct DroppedFieldsTests {
         let record = Record(text)
         let command = try Command.decodeAnySize(record.bytes)
         let fields = DroppedFields(names)
-        var room = [UInt8](repeating: 0xAA, count: record.bytes.count)
-        let trimmed = room.withUnsafeMutableBytes { fields.trim(record.bytes, of: command, into: $0) }
+        var target = [UInt8](repeating: 0xAA, count: record.bytes.count)
+        let trimmed = target.withUnsafeMutableBytes { fields.trim(record.bytes, of: command, into: $0) }
         return (
-            String(decoding: room[..<trimmed.byteCount], as: UTF8.self),
+            String(decoding: target[..<trimmed.byteCount], as: UTF8.self),
             String(decoding: fields.nameList(of: trimmed), as: UTF8.self)
         )
     }
@@ -63,25 +63,28 @@ struct DroppedFieldsTests {
     func `A member leaves with one comma, and nothing else changes`(
         state: String,
         names: [String],
-        rest: String,
+        expectedState: String,
         dropped: String
     ) throws {
-        let (text, said) = try Self.trim(Self.record(state), names)
-        #expect(text == Self.record(rest))
-        #expect(said == dropped)
+        let (text, reportedNames) = try Self.trim(Self.record(state), names)
+        #expect(text == Self.record(expectedState))
+        #expect(reportedNames == dropped)
     }
 
     @Test func `Fields are dropped in the declared order, and no more than needed`() throws {
-        let long = String(repeating: "x", count: 1_000)
-        let state = #"{"score":1,"a":"\#(long)","b":"\#(long)","c":"\#(long)"}"#
-        let rest = try Record(Self.record(state, payload: "{}")).command().bodyCount
+        let longText = String(repeating: "x", count: 1_000)
+        let state = #"{"score":1,"a":"\#(longText)","b":"\#(longText)","c":"\#(longText)"}"#
+        let otherBytes = try Record(Self.record(state, payload: "{}")).command().bodyCount
         // Each field has 1,007 bytes with its comma. `surplus` is the number of bytes above the limit.
         for (surplus, dropped) in [(0, ""), (1, "b"), (1_007, "b"), (1_008, "b,a"), (2_014, "b,a"), (2_015, "b,a,c")] {
-            let padding = String(repeating: "p", count: Limits.bodyBytes - rest + surplus - #","p":"""#.utf8.count)
+            let padding = String(
+                repeating: "p",
+                count: Limits.bodyBytes - otherBytes + surplus - #","p":"""#.utf8.count
+            )
             let record = Self.record(state, payload: #"{"p":"\#(padding)"}"#)
             #expect(try Record(record).commandOfAnySize().bodyCount == Limits.bodyBytes + surplus)
-            let (text, said) = try Self.trim(record, ["b", "gone", "a", "c"])
-            #expect(said == dropped)
+            let (text, reportedNames) = try Self.trim(record, ["b", "gone", "a", "c"])
+            #expect(reportedNames == dropped)
             #expect(try Record(text).command().fitsBodyLimit)
         }
     }
@@ -118,24 +121,24 @@ struct DroppedFieldsTests {
 
     @Test func `Random states lose what Foundation's dictionaries lose`() throws {
         var random = SplitMix64(seed: 11)
-        var losses = 0
+        var trimmedCount = 0
         for _ in 0..<4_000 {
             let state = Self.object(&random, depth: 0)
             let names = Array(Set((0..<Int.random(in: 1...4, using: &random)).map { _ in Self.path(&random) }))
             let record = Self.record(state)
             let (text, dropped) = try Self.trim(record, names)
             var expected = try Self.state(of: record)
-            var said: [String] = []
+            var reportedNames: [String] = []
             for name in names {
-                let less = Self.removing(name.split(separator: ".").map(String.init)[...], from: expected)
-                if less != expected { said.append(name) }
-                expected = less
+                let shorterState = Self.removing(name.split(separator: ".").map(String.init)[...], from: expected)
+                if shorterState != expected { reportedNames.append(name) }
+                expected = shorterState
             }
             #expect(try Self.state(of: text) == expected, "\(state) without \(names)")
-            #expect(dropped == said.joined(separator: ","), "\(state) without \(names)")
-            if !said.isEmpty { losses += 1 }
+            #expect(dropped == reportedNames.joined(separator: ","), "\(state) without \(names)")
+            if !reportedNames.isEmpty { trimmedCount += 1 }
         }
-        #expect(losses > 1_000, "many states have the fields")
+        #expect(trimmedCount > 1_000, "many states have the fields")
     }
 
     private static func state(of record: String) throws -> NSDictionary {
@@ -144,13 +147,15 @@ struct DroppedFieldsTests {
     }
 
     private static func removing(_ path: ArraySlice<String>, from object: NSDictionary) -> NSDictionary {
-        guard let key = path.first, let less = object.mutableCopy() as? NSMutableDictionary else { return object }
-        if path.count == 1 {
-            less.removeObject(forKey: key)
-        } else if let inner = object[key] as? NSDictionary {
-            less[key] = removing(path.dropFirst(), from: inner)
+        guard let key = path.first, let shorterState = object.mutableCopy() as? NSMutableDictionary else {
+            return object
         }
-        return less
+        if path.count == 1 {
+            shorterState.removeObject(forKey: key)
+        } else if let inner = object[key] as? NSDictionary {
+            shorterState[key] = removing(path.dropFirst(), from: inner)
+        }
+        return shorterState
     }
 
     private static let keys = ["a", "b", "c", "match", "line-ups"]
@@ -163,7 +168,7 @@ struct DroppedFieldsTests {
     private static func object(_ random: inout SplitMix64, depth: Int) -> String {
         let members = keys.shuffled(using: &random).prefix(Int.random(in: 0...keys.count, using: &random))
             .map { key in
-                "\(space(&random))\"\(written(key, &random))\"\(space(&random)):\(space(&random))"
+                "\(space(&random))\"\(keyText(key, &random))\"\(space(&random)):\(space(&random))"
                     + "\(value(&random, depth: depth))\(space(&random))"
             }
         return "{\(members.isEmpty ? space(&random) : "")\(members.joined(separator: ","))}"
@@ -184,7 +189,7 @@ struct DroppedFieldsTests {
     }
 
     /// Returns the key, sometimes with its first character as an escape.
-    private static func written(_ key: String, _ random: inout SplitMix64) -> String {
+    private static func keyText(_ key: String, _ random: inout SplitMix64) -> String {
         guard Int.random(in: 0..<3, using: &random) == 0, let first = key.utf8.first else { return key }
         return "\\u00" + String(first, radix: 16) + key.dropFirst()
     }

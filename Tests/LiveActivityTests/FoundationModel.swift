@@ -24,16 +24,16 @@ struct CommandModel: Equatable {
     /// Reads a command; nil if the record is invalid.
     init?(_ value: FoundationValue) {
         guard let record = value.object, let aps = record["aps"]?.object else { return nil }
-        let known: Set<String> = [
+        let knownKeys: Set<String> = [
             "app", "activity", "audience", "device", "id", "token", "environment", "sequence", "priority", "policy",
             "channel",
             "expiration",
             "aps", "payload",
         ]
-        guard known.isSuperset(of: record.keys) else { return nil }
+        guard knownKeys.isSuperset(of: record.keys) else { return nil }
         guard let app = Self.name(record["app"]) else { return nil }
         self.app = app
-        guard Self.optional(record["id"], { Self.name($0, most: 64) != nil }),
+        guard Self.optional(record["id"], { Self.name($0, bytesMax: 64) != nil }),
             Self.optional(record["device"], { Self.name($0) != nil }),
             Self.optional(record["activity"], { Self.name($0) != nil }),
             Self.optional(record["audience"], { Self.name($0) != nil }),
@@ -104,8 +104,8 @@ struct CommandModel: Equatable {
         value.map(rule) ?? true
     }
 
-    private static func name(_ value: FoundationValue?, most: Int = 256) -> String? {
-        guard let text = value?.string, !text.isEmpty, text.utf8.count <= most,
+    private static func name(_ value: FoundationValue?, bytesMax: Int = 256) -> String? {
+        guard let text = value?.string, !text.isEmpty, text.utf8.count <= bytesMax,
             !text.unicodeScalars.contains(where: { $0.properties.generalCategory == .control })
         else { return nil }
         return text
@@ -135,7 +135,7 @@ struct CommandModel: Equatable {
             optional(aps["stale-date"], \.isNumber), optional(aps["relevance-score"], \.isNumber),
             optional(aps["dismissal-date"], { $0.isNumber && event == "end" }),
             optional(aps["input-push-token"], { $0.unsigned == 1 && event == "start" }),
-            optional(aps["input-push-channel"], { name($0, most: 8_192) != nil && event == "start" }),
+            optional(aps["input-push-channel"], { name($0, bytesMax: 8_192) != nil && event == "start" }),
             aps["input-push-token"] == nil || aps["input-push-channel"] == nil,
             optional(aps["alert"], isAlert)
         else { return false }

@@ -86,24 +86,24 @@ struct GrammarTests {
 
     @Test func `The scanner finds every end of a run of plain bytes, at any position`() {
         for length in 1..<40 {
-            for place in 0..<length {
+            for position in 0..<length {
                 for byte in UInt8.min...UInt8.max {
                     var text = [UInt8](repeating: 0x61, count: length)
-                    text[place] = byte
+                    text[position] = byte
                     let expected: FaultCode? =
                         switch byte {
                         case 0..<0x20: .controlCharacter
-                        case 0x22: place == length - 1 ? .truncated : .trailingBytes
-                        case 0x5C: place == length - 1 ? .truncated : .invalidEscape
+                        case 0x22: position == length - 1 ? .truncated : .trailingBytes
+                        case 0x5C: position == length - 1 ? .truncated : .invalidEscape
                         case 0x80...: .invalidUTF8
                         default: nil
                         }
                     // `\a` is not an escape, so an `a` after a backslash is wrong. A quote after a backslash
                     // is text.
                     let fault = Grammar.fault([0x22] + text + [0x22])
-                    let isEnd = byte == 0x22 && place == length - 1
+                    let isEnd = byte == 0x22 && position == length - 1
                     guard fault == (isEnd ? .trailingBytes : expected) else {
-                        Issue.record("byte \(byte) at \(place) of \(length): \(String(describing: fault))")
+                        Issue.record("byte \(byte) at \(position) of \(length): \(String(describing: fault))")
                         return
                     }
                 }
@@ -112,15 +112,15 @@ struct GrammarTests {
     }
 
     @Test func `The grammar limits the depth and the length of strings`() {
-        let deep = String(repeating: "[", count: 32) + String(repeating: "]", count: 32)
-        #expect(Grammar.fault(Array(deep.utf8)) == nil)
-        #expect(Grammar.fault(Array("[\(deep)]".utf8)) == .tooDeep)
-        let mixed = String(repeating: "{\"a\":[", count: 16) + String(repeating: "]}", count: 16)
-        #expect(Grammar.fault(Array(mixed.utf8)) == nil)
-        #expect(Grammar.fault(Array("[\(mixed)]".utf8)) == .tooDeep)
-        let long = "\"\(String(repeating: "x", count: Limits.stringBytes))\""
-        #expect(Grammar.fault(Array(long.utf8)) == nil)
-        #expect(Grammar.fault(Array("\"x\(long.dropFirst())".utf8)) == .tooLong)
+        let deepestArray = String(repeating: "[", count: 32) + String(repeating: "]", count: 32)
+        #expect(Grammar.fault(Array(deepestArray.utf8)) == nil)
+        #expect(Grammar.fault(Array("[\(deepestArray)]".utf8)) == .tooDeep)
+        let deepestMixture = String(repeating: "{\"a\":[", count: 16) + String(repeating: "]}", count: 16)
+        #expect(Grammar.fault(Array(deepestMixture.utf8)) == nil)
+        #expect(Grammar.fault(Array("[\(deepestMixture)]".utf8)) == .tooDeep)
+        let longestString = "\"\(String(repeating: "x", count: Limits.stringBytes))\""
+        #expect(Grammar.fault(Array(longestString.utf8)) == nil)
+        #expect(Grammar.fault(Array("\"x\(longestString.dropFirst())".utf8)) == .tooLong)
         #expect(Grammar.fault([UInt8](repeating: 0x20, count: Limits.recordBytes) + [0x31]) == .recordTooLarge)
     }
 }

@@ -109,7 +109,7 @@ struct MemberPageTests {
     }
 
     @Test func `An id or a token that cannot be stored is refused`() {
-        func isWritten(_ entry: MemberEntry<[UInt8]>) -> Bool { entry.stored != nil }
+        func isWritten(_ entry: MemberEntry<[UInt8]>) -> Bool { entry.storedBytes != nil }
         #expect(isWritten(.joining("m", token: "aaaaaaaa")))
         #expect(!isWritten(.joining("", token: "aaaaaaaa")))
         #expect(!isWritten(.joining(String(repeating: "m", count: 257), token: "aaaaaaaa")))
@@ -133,11 +133,11 @@ struct MemberPageTests {
                     guard random.below(4) > 0 else { return .leaving(identifier, at: at) }
                     return .joining(identifier, token: random.token(), at: at)
                 }
-            var newest: [[UInt8]: MemberEntry<[UInt8]>] = [:]
-            for entry in entries where (newest[entry.identifier]?.atMilliseconds ?? -1) <= entry.atMilliseconds {
-                newest[entry.identifier] = entry
+            var newestEntries: [[UInt8]: MemberEntry<[UInt8]>] = [:]
+            for entry in entries where (newestEntries[entry.identifier]?.atMilliseconds ?? -1) <= entry.atMilliseconds {
+                newestEntries[entry.identifier] = entry
             }
-            let expected = newest.values.filter { !$0.isLeaving }.map { ReadMember($0) }
+            let expected = newestEntries.values.filter { !$0.isLeaving }.map { ReadMember($0) }
             let page = PageBytes(entries)
             #expect(try page.members() == expected.sorted { $0.position < $1.position })
         }
@@ -187,14 +187,14 @@ private final class HostileScene {
     private let memory: UnsafeMutableRawBufferPointer
     private let scratch = UnsafeMutableBufferPointer<MemberReference>.allocate(capacity: MemberPage.membersMax)
     private let text = UnsafeMutableRawBufferPointer.allocate(byteCount: 512, alignment: 1)
-    private let readable = AudienceLimits.pageBytes * 2
+    private let readableBytes = AudienceLimits.pageBytes * 2
     private(set) var members = 0
 
     init() throws {
-        let size = readable + Int(getpagesize())
+        let size = readableBytes + Int(getpagesize())
         let pages = try #require(mmap(nil, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0))
         memory = UnsafeMutableRawBufferPointer(start: pages, count: size)
-        try #require(mprotect(pages + readable, size - readable, PROT_NONE) == 0)
+        try #require(mprotect(pages + readableBytes, size - readableBytes, PROT_NONE) == 0)
     }
 
     deinit {
@@ -204,7 +204,7 @@ private final class HostileScene {
     }
 
     func read(_ bytes: [UInt8]) {
-        let location = UnsafeMutableRawBufferPointer(rebasing: memory[(readable - bytes.count)..<readable])
+        let location = UnsafeMutableRawBufferPointer(rebasing: memory[(readableBytes - bytes.count)..<readableBytes])
         location.copyBytes(from: bytes)
         guard let page = MemberPage(UnsafeRawBufferPointer(location)) else { return }
         let (count, _) = page.members(into: scratch)
@@ -261,7 +261,7 @@ extension MemberEntry<[UInt8]> {
     }
 
     /// The stored bytes of the member; nil if it cannot be stored.
-    fileprivate var stored: [UInt8]? {
+    fileprivate var storedBytes: [UInt8]? {
         var memory = [UInt8](repeating: 0, count: StoredMember.bytesMax)
         let count = memory.withUnsafeMutableBytes { memory in
             identifier.withUnsafeBytes { identifier in
@@ -292,7 +292,7 @@ private struct PageBytes {
         func number(_ value: UInt32) -> [UInt8] { withUnsafeBytes(of: value.littleEndian) { Array($0) } }
         bytes =
             [MemberPage.Header.format, 0, 0, 0] + number(lowerBound) + number(nextBound) + number(0)
-            + entries.flatMap { $0.stored ?? [] }
+            + entries.flatMap { $0.storedBytes ?? [] }
     }
 
     init(raw bytes: [UInt8]) { self.bytes = bytes }
