@@ -13,9 +13,9 @@ from fleet.deployment import PARTITIONS, SESSION_SECONDS
 from fleet.watch import SHARE_SECONDS
 
 WORKERS = 3
-END_SECONDS = 10
+STOP_SECONDS = 10
 """The maximum time in seconds for the end of a worker that has little to drain."""
-SERVED_SECONDS = 12
+TAKEOVER_SECONDS = 12
 """The maximum time in seconds from a worker's death until each partition has results again, with the worker's
 default session."""
 
@@ -23,8 +23,8 @@ default session."""
 class Scene:
     """What a scenario works with, and the figures that it records."""
 
-    def __init__(self, deployment, load, results, group, chosen):
-        self.deployment, self.load, self.results, self.group, self.chosen = deployment, load, results, group, chosen
+    def __init__(self, deployment, load, results, group, options):
+        self.deployment, self.load, self.results, self.group, self.options = deployment, load, results, group, options
         self.health = Health(deployment, group)
         self.figures = {}
         self.company = None
@@ -33,11 +33,11 @@ class Scene:
     def start_workers(self):
         return [self.deployment.worker(number) for number in range(1, WORKERS + 1)]
 
-    def flowing_again(self, seconds=SHARE_SECONDS):
+    def wait_for_results(self, seconds=SHARE_SECONDS):
         """Waits until every partition has a new result. Returns the seconds that it took."""
         now = time.monotonic()
-        seen = self.results.partitions_at
-        wait_until(lambda: all(seen.get(number, 0) > now for number in range(PARTITIONS)), seconds, "results of every partition")
+        last_results = self.results.partitions_at
+        wait_until(lambda: all(last_results.get(number, 0) > now for number in range(PARTITIONS)), seconds, "results of every partition")
         return time.monotonic() - now
 
     def run_for(self, seconds):
@@ -58,38 +58,38 @@ def begin(scene):
     return workers
 
 
-def share(scene):
+def run_undisturbed(scene):
     """Three workers share the partitions of a topic."""
     begin(scene)
     scene.run_for(20)
 
 
-def rolling(scene):
+def restart_workers(scene):
     """Three workers are restarted one after the other, ten times, under load."""
     workers = begin(scene)
     scene.run_for(3)
     stops, shares = [], []
-    for _ in range(scene.chosen.rounds):
+    for _ in range(scene.options.rounds):
         for worker in workers:
             stops.append(worker.restart())
             shares.append(scene.group.await_share(workers))
             scene.deployment.check()
     scene.figures["partitions after it"] = scene.group.text()
     scene.figures["restarts"] = len(stops)
-    scene.figures["stop took"] = spread(stops)
-    scene.figures["shared again after"] = spread(shares)
+    scene.figures["stop took"] = median_and_longest(stops)
+    scene.figures["shared again after"] = median_and_longest(shares)
 
 
-def upgrade(scene):
+def upgrade_and_roll_back(scene):
     """The present version replaces three workers of a former version, one by one, under load. Then the former
     version replaces the present one. Each worker stops while a round is under way and starts arrive."""
-    scene.deployment.workers_program = scene.chosen.former
+    scene.deployment.workers_program = scene.options.former
     scene.deployment.control("PUT", "/faults", PACE)
     workers = begin(scene)
     scene.company = Company(scene.deployment, scene.results)
     scene.load.tokens += scene.company.tokens
     scene.run_for(5)
-    for name, program in [("upgrade", scene.deployment.program), ("rollback", scene.chosen.former)]:
+    for name, program in [("upgrade", scene.deployment.program), ("rollback", scene.options.former)]:
         stops = []
         for worker in workers:
             worker.program = program
@@ -98,78 +98,78 @@ def upgrade(scene):
             scene.group.await_share(workers)
             # Workers of both versions share the load for a while.
             scene.run_for(5)
-        scene.figures[f"{name}: stop took"] = spread(stops)
-        scene.figures[f"{name}: all flows after"] = f"{scene.flowing_again():.1f} s"
+        scene.figures[f"{name}: stop took"] = median_and_longest(stops)
+        scene.figures[f"{name}: all flows after"] = f"{scene.wait_for_results():.1f} s"
     scene.run_for(3)
 
 
-def joining(scene):
+def add_and_remove_worker(scene):
     """A fourth worker joins three and leaves them, ten times, under load."""
     workers = begin(scene)
     scene.run_for(3)
     joins, leaves = [], []
-    for _ in range(scene.chosen.rounds):
-        four = scene.deployment.worker(4)
-        joins.append(scene.group.await_share([*workers, four]))
+    for _ in range(scene.options.rounds):
+        new_worker = scene.deployment.worker(4)
+        joins.append(scene.group.await_share([*workers, new_worker]))
         scene.run_for(1)
-        four.stop()
+        new_worker.stop()
         leaves.append(scene.group.await_share(workers))
         scene.deployment.check()
     scene.figures["joins and leaves"] = 2 * len(joins)
-    scene.figures["shared after a join"] = spread(joins)
-    scene.figures["shared after a leave"] = spread(leaves)
+    scene.figures["shared after a join"] = median_and_longest(joins)
+    scene.figures["shared after a leave"] = median_and_longest(leaves)
 
 
-def failures(scene):
+def kill_and_freeze_workers(scene):
     """One worker is killed. Another is frozen, and continues with assignments that are no longer valid. One worker is added."""
     one, two, three = begin(scene)
     scene.run_for(3)
     one.process.kill()
     scene.figures["killed: others have all after"] = f"{scene.group.await_share([two, three]):.1f} s"
-    scene.figures["killed: all flows after"] = f"{scene.flowing_again():.1f} s more"
+    scene.figures["killed: all flows after"] = f"{scene.wait_for_results():.1f} s more"
     scene.health.check_shared("one is gone", [two, three])
     scene.run_for(2)
     two.process.signal(signal.SIGSTOP)
     scene.health.check_silent("one is stopped", two)
     scene.figures["stopped: the other has all after"] = f"{scene.group.await_share([three]):.1f} s"
-    scene.figures["stopped: all flows after"] = f"{scene.flowing_again():.1f} s more"
+    scene.figures["stopped: all flows after"] = f"{scene.wait_for_results():.1f} s more"
     scene.health.check_shared("one has all", [three])
-    four = scene.deployment.worker(4)
-    scene.figures["added: shared after"] = f"{scene.group.await_share([three, four]):.1f} s"
+    new_worker = scene.deployment.worker(4)
+    scene.figures["added: shared after"] = f"{scene.group.await_share([three, new_worker]):.1f} s"
     scene.figures["added: partitions"] = scene.group.text()
-    scene.health.check_shared("one is added", [three, four])
+    scene.health.check_shared("one is added", [three, new_worker])
     scene.run_for(2)
     two.process.signal(signal.SIGCONT)
-    scene.figures["woken: shared after"] = f"{scene.group.await_share([two, three, four]):.1f} s"
+    scene.figures["woken: shared after"] = f"{scene.group.await_share([two, three, new_worker]):.1f} s"
     scene.figures["woken: partitions"] = scene.group.text()
-    scene.health.check_shared("one woke up", [two, three, four])
+    scene.health.check_shared("one woke up", [two, three, new_worker])
     scene.run_for(3)
     scene.deployment.apns_gate.shut()
-    scene.health.check_behind("APNs is away", [two, three, four], scene.load.rate)
+    scene.health.check_behind("APNs is away", [two, three, new_worker], scene.load.rate)
     scene.deployment.apns_gate.open()
     scene.run_for(3)
 
 
-def replaced(scene):
+def replace_killed_worker(scene):
     """One worker is killed and another replaces it at once. The dead one's partitions are served within 12 s, and no worker is ready
     before it reads."""
     one, two, three = begin(scene)
     scene.run_for(3)
     killed = time.monotonic()
     one.process.kill()
-    four = scene.deployment.worker(4)
-    ready = scene.health.check_ready_with_share(four, SHARE_SECONDS)
+    new_worker = scene.deployment.worker(4)
+    ready = scene.health.check_ready_with_share(new_worker, SHARE_SECONDS)
     scene.figures["its successor is ready after"] = f"{ready:.1f} s"
-    scene.flowing_again()
+    scene.wait_for_results()
     served = time.monotonic() - killed
     scene.figures["killed: all is served after"] = f"{served:.1f} s"
-    if served > SERVED_SECONDS:
-        raise Failure(f"what a killed worker had was served after {served:.1f} s, {SERVED_SECONDS} are promised")
-    scene.health.check_shared("another came in its place", [two, three, four])
+    if served > TAKEOVER_SECONDS:
+        raise Failure(f"what a killed worker had was served after {served:.1f} s, {TAKEOVER_SECONDS} are promised")
+    scene.health.check_shared("another came in its place", [two, three, new_worker])
     scene.run_for(3)
 
 
-def ending(scene):
+def stop_all_workers(scene):
     """All workers get SIGTERM at once, one before it was assigned anything. Partitions that come too late keep no worker from
     ending."""
     workers = begin(scene)
@@ -178,13 +178,13 @@ def ending(scene):
     scene.health.await_alive(workers[-1], SHARE_SECONDS)
     for worker in workers:
         worker.process.signal(signal.SIGTERM)
-    stops = [worker.await_end(END_SECONDS) for worker in workers]
+    stops = [worker.await_end(STOP_SECONDS) for worker in workers]
     scene.figures["all ended after"] = f"{sum(stops):.1f} s"
     scene.figures["shared again after"] = f"{scene.group.await_share(scene.start_workers()):.1f} s"
     scene.run_for(3)
 
 
-def order(scene):
+def start_workers_first(scene):
     """Workers start before the broker, Redis and APNs, which come one by one."""
     workers = scene.start_workers()
     scene.run_for(4)
@@ -196,31 +196,31 @@ def order(scene):
     scene.load.start()
     scene.run_for(4)
     scene.deployment.apns_gate.open()
-    scene.figures["APNs last: all flows after"] = f"{scene.flowing_again():.1f} s"
+    scene.figures["APNs last: all flows after"] = f"{scene.wait_for_results():.1f} s"
     scene.figures["shares"] = f"{scene.group.await_share(workers):.1f} s more"
     scene.run_for(5)
 
 
-def broker(scene):
+def interrupt_broker(scene):
     """The broker hangs for longer than a session, and later is away: every connection is cut, and new ones are refused."""
     workers = begin(scene)
     scene.run_for(3)
-    hung = scene.deployment.parts["broker"]
-    hung.signal(signal.SIGSTOP)
+    broker_process = scene.deployment.parts["broker"]
+    broker_process.signal(signal.SIGSTOP)
     scene.run_for(SESSION_SECONDS + 4)
-    hung.signal(signal.SIGCONT)
+    broker_process.signal(signal.SIGCONT)
     scene.figures["hung: shared after"] = f"{scene.group.await_share(workers):.1f} s"
-    scene.figures["hung: all flows after"] = f"{scene.flowing_again():.1f} s more"
+    scene.figures["hung: all flows after"] = f"{scene.wait_for_results():.1f} s more"
     scene.run_for(5)
     scene.deployment.gate.shut()
     scene.run_for(SESSION_SECONDS + 4)
     scene.deployment.gate.open()
-    scene.figures["away: all flows after"] = f"{scene.flowing_again():.1f} s"
+    scene.figures["away: all flows after"] = f"{scene.wait_for_results():.1f} s"
     scene.figures["away: shared after"] = f"{scene.group.await_share(workers):.1f} s more"
     scene.run_for(3)
 
 
-def spread(values):
+def median_and_longest(values):
     ordered = sorted(values)
     return f"half {ordered[len(ordered) // 2]:.1f}, longest {ordered[-1]:.1f} s"
 
@@ -243,15 +243,15 @@ class Scenario:
 
 
 ALL = {
-    "share": Scenario(share, 0, 0, 0, wait_seconds=10),
-    "rolling": Scenario(rolling, 0, 0, 0, wait_seconds=15),
-    "upgrade": Scenario(upgrade, 0, 0, 0, wait_seconds=15, needs_former=True),
-    "joining": Scenario(joining, 0, 0, 0, wait_seconds=15),
-    "failures": Scenario(failures, 0.01, 0.05, 0.005, wait_seconds=30),
-    "replaced": Scenario(replaced, 0.01, 0.05, 0.005, wait_seconds=30),
-    "ending": Scenario(ending, 0, 0, 0, wait_seconds=30),
-    "order": Scenario(order, 0, 0, 0, wait_seconds=30, is_empty=True),
+    "share": Scenario(run_undisturbed, 0, 0, 0, wait_seconds=10),
+    "rolling": Scenario(restart_workers, 0, 0, 0, wait_seconds=15),
+    "upgrade": Scenario(upgrade_and_roll_back, 0, 0, 0, wait_seconds=15, needs_former=True),
+    "joining": Scenario(add_and_remove_worker, 0, 0, 0, wait_seconds=15),
+    "failures": Scenario(kill_and_freeze_workers, 0.01, 0.05, 0.005, wait_seconds=30),
+    "replaced": Scenario(replace_killed_worker, 0.01, 0.05, 0.005, wait_seconds=30),
+    "ending": Scenario(stop_all_workers, 0, 0, 0, wait_seconds=30),
+    "order": Scenario(start_workers_first, 0, 0, 0, wait_seconds=30, is_empty=True),
     # After the outage most of the backlog is read again: records were read, and then revoked before they
     # settled.
-    "broker": Scenario(broker, 0.01, 0.5, 0.03, wait_seconds=45),
+    "broker": Scenario(interrupt_broker, 0.01, 0.5, 0.03, wait_seconds=45),
 }

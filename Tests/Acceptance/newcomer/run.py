@@ -32,7 +32,7 @@ SKIPPED = "make build"
 # The pause before each command in seconds, because a person types no faster.
 TYPING_SECONDS = 1
 LIMIT_SECONDS = 60
-MARK = "--newcomer--"
+END_MARK = "--newcomer--"
 # From <sched.h>, <linux/sockios.h> and <net/if.h>.
 CLONE_NEWNET, CLONE_NEWUSER, SIOCSIFFLAGS, IFF_UP = 0x4000_0000, 0x1000_0000, 0x8914, 1
 
@@ -71,11 +71,11 @@ class Shell:
     def run(self, command):
         """Returns the command's output and exit code. A background command counts as done when it has printed
         what the page shows."""
-        self.process.stdin.write(f"{command.text}\necho {MARK} $?\n")
+        self.process.stdin.write(f"{command.text}\necho {END_MARK} $?\n")
         end = time.monotonic() + LIMIT_SECONDS
         printed, code = "", None
         while time.monotonic() < end:
-            if code is not None and (not command.is_background or transcript.matches(command.shown, printed)):
+            if code is not None and (not command.is_background or transcript.matches(command.expected_lines, printed)):
                 break
             try:
                 line = self.lines.get(timeout=0.1)
@@ -83,8 +83,8 @@ class Shell:
                 continue
             if line is None:
                 break
-            if MARK in line:
-                before, _, number = line.partition(MARK)
+            if END_MARK in line:
+                before, _, number = line.partition(END_MARK)
                 printed += before
                 code = int(number)
             else:
@@ -113,8 +113,8 @@ def difference(command, printed, code):
         return f"no end within {LIMIT_SECONDS} s"
     if code != 0:
         return f"exit code {code}"
-    if not transcript.matches(command.shown, printed):
-        return "the page shows\n" + "".join(f"  | {line}\n" for line in command.shown).rstrip("\n")
+    if not transcript.matches(command.expected_lines, printed):
+        return "the page shows\n" + "".join(f"  | {line}\n" for line in command.expected_lines).rstrip("\n")
     return ""
 
 
@@ -149,7 +149,7 @@ def play(directory):
     if "worker-stopped" not in log:
         print("the worker's log does not end with its stop:\n" + log[-4_000:])
         return False
-    if lines := transcript.unwelcome(log):
+    if lines := transcript.alarming_lines(log):
         print("the worker's log has lines that should not meet a newcomer:\n" + "\n".join(lines))
         return False
     print(f"newcomer: {len(commands)} commands print what README.md shows")

@@ -48,14 +48,14 @@ class TranscriptTests(unittest.TestCase):
             ["causeway one \\\n      --two &", "cat > file <<END\n$ no command\nEND", "two & TWO=$!", "three"],
         )
         self.assertEqual([each.is_background for each in self.commands()], [True, False, True, False])
-        self.assertEqual(self.commands()[0].shown, ['{"port":8443}'])
+        self.assertEqual(self.commands()[0].expected_lines, ['{"port":8443}'])
 
     def test_what_is_shown_must_be_printed(self):
-        shown = self.commands()[3].shown
+        expected_lines = self.commands()[3].expected_lines
         for printed in ['1 sent, 2.5 s\nok {"a":1,"b":2}\n', '1 sent, 0.014 s\nnot yet\nnot yet\nok {"a":1,\n"b":2}\n']:
-            self.assertTrue(transcript.matches(shown, printed), printed)
+            self.assertTrue(transcript.matches(expected_lines, printed), printed)
         for printed in ["", '2 sent, 0.014 s\nok {"a":1,"b":2}\n', "1 sent, 0.014 s\nok\n"]:
-            self.assertFalse(transcript.matches(shown, printed), printed)
+            self.assertFalse(transcript.matches(expected_lines, printed), printed)
 
     def test_nothing_shown_means_that_nothing_is_printed(self):
         self.assertTrue(transcript.matches([], ""))
@@ -70,8 +70,8 @@ class TranscriptTests(unittest.TestCase):
             f"{time} CRITICAL causeway: the worker cannot continue",
             f"{time} INFO     causeway: librdkafka facility=CONFWARN kind=kafka-client text=x",
         ]
-        self.assertEqual(transcript.unwelcome("\n".join(good + bad) + "\n"), bad)
-        self.assertEqual(transcript.unwelcome("\n".join(good) + "\n"), [])
+        self.assertEqual(transcript.alarming_lines("\n".join(good + bad) + "\n"), bad)
+        self.assertEqual(transcript.alarming_lines("\n".join(good) + "\n"), [])
 
     def test_the_page_has_commands(self):
         page = (pathlib.Path(__file__).resolve().parents[3] / "README.md").read_text()

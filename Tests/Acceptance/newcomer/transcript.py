@@ -5,20 +5,20 @@ from dataclasses import dataclass, field
 
 FENCE = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 # The end of a background command, which may store its process id in a variable.
-BACKGROUND = re.compile(r"&( [A-Z]+=\$!)?$")
+BACKGROUND_END = re.compile(r"&( [A-Z]+=\$!)?$")
 # A line of the worker's text log that is a warning or worse, or any line of librdkafka.
-UNWELCOME = re.compile(r"^\S+ (?:WARNING|ERROR|CRITICAL) .*$|^.* kind=kafka-client(?: .*)?$", re.MULTILINE)
+ALARMING_LINE = re.compile(r"^\S+ (?:WARNING|ERROR|CRITICAL) .*$|^.* kind=kafka-client(?: .*)?$", re.MULTILINE)
 HERE_DOCUMENT = re.compile(r"<<'?(\w+)'?")
 
 
 @dataclass
 class Command:
     text: str
-    shown: list[str] = field(default_factory=list)
+    expected_lines: list[str] = field(default_factory=list)
 
     @property
     def is_background(self):
-        return BACKGROUND.search(self.text) is not None
+        return BACKGROUND_END.search(self.text) is not None
 
 
 def section(page, title):
@@ -37,7 +37,7 @@ def commands(text):
         lines = iter(block.splitlines())
         for line in lines:
             if not line.startswith("$ "):
-                found[-1].shown.append(line)
+                found[-1].expected_lines.append(line)
                 continue
             command = [line[2:]]
             while command[-1].endswith("\\"):
@@ -49,16 +49,16 @@ def commands(text):
     return found
 
 
-def matches(shown, printed):
+def matches(expected_lines, printed):
     """Whether a command printed what the page shows. `…` matches any text, also of several lines; a duration may differ."""
-    wanted = "".join(re.escape(line.rstrip()) + r"\n" for line in shown)
-    wanted = wanted.replace("…", ".*?").replace(r".*?\n", r".*?\n?")
-    wanted = re.sub(r"\d+\\\.\d+\\ s\b", r"\\d+\\.\\d+\\ s", wanted)
+    pattern = "".join(re.escape(line.rstrip()) + r"\n" for line in expected_lines)
+    pattern = pattern.replace("…", ".*?").replace(r".*?\n", r".*?\n?")
+    pattern = re.sub(r"\d+\\\.\d+\\ s\b", r"\\d+\\.\\d+\\ s", pattern)
     # A page cannot show that the last line lacks a newline, so one is added.
-    ended = printed if printed.endswith("\n") or not printed else printed + "\n"
-    return re.fullmatch(wanted, ended, re.DOTALL) is not None
+    printed_lines = printed if printed.endswith("\n") or not printed else printed + "\n"
+    return re.fullmatch(pattern, printed_lines, re.DOTALL) is not None
 
 
-def unwelcome(log):
+def alarming_lines(log):
     """Returns the lines of a worker's log that would alarm a newcomer."""
-    return UNWELCOME.findall(log)
+    return ALARMING_LINE.findall(log)

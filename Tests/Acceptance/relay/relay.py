@@ -10,7 +10,7 @@ import sys
 port, target = int(sys.argv[1]), int(sys.argv[2])
 
 
-async def carry(reader, writer):
+async def copy(reader, writer):
     try:
         while data := await reader.read(65536):
             writer.write(data)
@@ -21,16 +21,16 @@ async def carry(reader, writer):
         writer.close()
 
 
-async def accepted(reader, writer):
+async def accept(reader, writer):
     try:
-        ours, theirs = await asyncio.open_connection("127.0.0.1", target)
+        target_reader, target_writer = await asyncio.open_connection("127.0.0.1", target)
     except ConnectionError:
         return writer.close()
-    await asyncio.gather(carry(reader, theirs), carry(ours, writer))
+    await asyncio.gather(copy(reader, target_writer), copy(target_reader, writer))
 
 
 async def main():
-    server = await asyncio.start_server(accepted, "127.0.0.1", port)
+    server = await asyncio.start_server(accept, "127.0.0.1", port)
     print("ready", flush=True)
     async with server:
         await server.serve_forever()

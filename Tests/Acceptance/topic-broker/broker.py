@@ -59,27 +59,27 @@ def metadata(port):
     return array([broker]) + text("cluster") + struct.pack(">i", 1) + array(found)
 
 
-def create_topic(wanted):
-    print(json.dumps(wanted), flush=True)
-    name = wanted["name"]
+def create_topic(requested_topic):
+    print(json.dumps(requested_topic), flush=True)
+    name = requested_topic["name"]
     error = NOT_AUTHORIZED if "denied" in name else TOPIC_EXISTS if name in topics else 0
-    if not error and not wanted["validatesOnly"]:
-        topics[name] = wanted["partitions"]
+    if not error and not requested_topic["validatesOnly"]:
+        topics[name] = requested_topic["partitions"]
     return text(name) + struct.pack(">h", error) + text("refused here" if error else None)
 
 
 def create_topics(request):
     def topic():
-        wanted = {"name": request.text(), "partitions": request.number("i"), "replicationFactor": request.number("h")}
-        wanted["assignments"] = request.list(lambda: (request.number("i"), request.list(lambda: request.number("i"))))
-        wanted["settings"] = dict(request.list(lambda: (request.text(), request.text())))
-        return wanted
+        requested_topic = {"name": request.text(), "partitions": request.number("i"), "replicationFactor": request.number("h")}
+        requested_topic["assignments"] = request.list(lambda: (request.number("i"), request.list(lambda: request.number("i"))))
+        requested_topic["settings"] = dict(request.list(lambda: (request.text(), request.text())))
+        return requested_topic
 
-    wanted = request.list(topic)
+    requested_topics = request.list(topic)
     request.number("i")
     only = bool(request.number("b"))
     assert request.place == len(request.data), "bytes behind the request"
-    return struct.pack(">i", 0) + array([create_topic(topic | {"validatesOnly": only}) for topic in wanted])
+    return struct.pack(">i", 0) + array([create_topic(topic | {"validatesOnly": only}) for topic in requested_topics])
 
 
 class Connection(socketserver.StreamRequestHandler):
