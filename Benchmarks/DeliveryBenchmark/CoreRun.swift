@@ -138,7 +138,7 @@ final class CoreRun {
             sentMilliseconds: now.wallMilliseconds,
             answeredMilliseconds: now.wallMilliseconds
         )
-        for record in pushes { delivery.answered(record, acceptedResult, now: now) }
+        for record in pushes { delivery.pushAnswered(record, acceptedResult, now: now) }
         defer { pushes.removeAll(keepingCapacity: true) }
         return !pushes.isEmpty
     }
@@ -149,7 +149,7 @@ final class CoreRun {
             delivery.productionTaken(production)
             productions.append(production)
         }
-        for production in productions { delivery.produced(production, .acknowledged, now: now) }
+        for production in productions { delivery.productionEnded(production, .acknowledged, now: now) }
         defer { productions.removeAll(keepingCapacity: true) }
         return !productions.isEmpty
     }

@@ -20,14 +20,14 @@ extension Lane {
             switch outcome {
             case .queued:
                 delivery.productionTaken(production)
-                if production.kind == .trace { delivery.produced(production, .acknowledged, now: now) }
+                if production.kind == .trace { delivery.productionEnded(production, .acknowledged, now: now) }
             case .queueFull:
                 // The next delivery report makes room in the producer, and requests a turn.
                 return
             case .failed(let error):
                 delivery.productionTaken(production)
                 noteDeferralFailure(error.code, of: production)
-                delivery.produced(production, Self.productionReport(of: error.code), now: now)
+                delivery.productionEnded(production, Self.productionReport(of: error.code), now: now)
                 note(.resultNotProduced, ["error": "\(error)"])
             }
         }

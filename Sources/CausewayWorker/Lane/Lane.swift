@@ -317,12 +317,12 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, ThreadLog {
             if let next = mailbox.deliveryReports.peek(at: Self.reportPrefetchDistance),
                 let production = Production(tag: next.tag)
             {
-                delivery.expectReport(of: production)
+                delivery.prefetchRecord(of: production)
             }
             guard let production = Production(tag: report.tag) else { continue }
             if report.errorCode == 0 { countAcknowledged(production) }
             noteDeferralFailure(report.errorCode, of: production)
-            delivery.produced(production, Self.productionReport(of: report.errorCode), now: now)
+            delivery.productionEnded(production, Self.productionReport(of: report.errorCode), now: now)
         }
         if takenCount == Self.deliveryReportsPerTurnMax { mailbox.wakeup.signal() }
     }

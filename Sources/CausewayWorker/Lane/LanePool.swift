@@ -54,7 +54,7 @@ private final class LanePoolResponses: PushHandler {
         } else if response.disposition == .providerRefused {
             setKeyRefused(true)
         }
-        owner?.retryPermission.answered(disposition)
+        owner?.retryPermission.noteAnswer(disposition)
         let result = PushResult(
             disposition: disposition,
             status: response.status,
@@ -70,7 +70,7 @@ private final class LanePoolResponses: PushHandler {
         if Audiences.isPush(tag: response.tag) {
             lane.audiences.pushAnswered(tag: response.tag, result, now: lane.now)
         } else {
-            lane.delivery.answered(UInt32(truncatingIfNeeded: response.tag), result, now: lane.now)
+            lane.delivery.pushAnswered(UInt32(truncatingIfNeeded: response.tag), result, now: lane.now)
         }
         lane.requestTurnEnd()
     }
@@ -121,7 +121,7 @@ extension Lane {
                     pool.isFull = true
                     break
                 }
-                pool.retryPermission.sent(now: now)
+                pool.retryPermission.noteSentPush(now: now)
                 countSent(record)
             }
         }
@@ -151,7 +151,7 @@ extension Lane {
                         pool.isFull = true
                         break
                     }
-                    pool.retryPermission.sent(now: now)
+                    pool.retryPermission.noteSentPush(now: now)
                     hasSent = true
                 }
             }

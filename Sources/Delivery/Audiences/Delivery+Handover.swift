@@ -75,7 +75,7 @@ extension Delivery {
         case .fannedOut:
             countFannedOut()
             records.enter(.finished, record)
-            acknowledged(record)
+            continueAfterAcknowledgements(record)
         case .withdrawn:
             precondition(isRevoked(record), "a command was withdrawn whose partition is not revoked")
             drop(record, now: now)

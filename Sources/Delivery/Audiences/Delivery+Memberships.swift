@@ -74,7 +74,7 @@ extension Delivery {
     /// are notified even if the held command fails, or if a crash makes another worker read the registration
     /// again.
     /// - Returns: whether the registration must wait for the change.
-    mutating func changesAudiences(_ record: UInt32, _ reply: Reply, now: Moment) -> Bool {
+    mutating func beginMembershipChange(_ record: UInt32, _ reply: Reply, now: Moment) -> Bool {
         let slot = records.address(of: record)
         if reply.verdict == .full {
             // Redis limits the list of audiences that the member left and that are not notified yet, and the
@@ -105,7 +105,7 @@ extension Delivery {
     }
 
     /// Ends a change, after Redis has recorded that the audiences are notified.
-    mutating func leavesConfirmed(_ ticket: StoreTicket, now: Moment) {
+    mutating func endMembershipChange(_ ticket: StoreTicket, now: Moment) {
         let change = memberships.end(ChangingMember(ticket))
         records.free(change.departures)
         continueAfterChange(ticket.record, change.continuation, now: now)
@@ -118,7 +118,7 @@ extension Delivery {
     ) {
         switch continuation {
         case .acknowledged: break
-        case .unregistered: unregistered(record)
+        case .unregistered: settleAcknowledgedTombstone(record)
         case .settle: settleWithoutResult(record)
         case .register:
             records[record].areAudiencesNotified = true

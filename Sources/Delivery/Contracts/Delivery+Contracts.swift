@@ -9,7 +9,7 @@ extension Delivery {
 
     /// Rejects a command that no phone could decode, unless its app is configured to get only a warning.
     @inline(__always)
-    mutating func rejectsUndecodable(
+    mutating func rejectIfUndecodable(
         _ command: Command,
         from value: UnsafeRawBufferPointer,
         index: UInt32,

@@ -1,6 +1,6 @@
 import LiveActivity
 
-/// A record that the shell must produce. The shell passes its delivery report to `produced`.
+/// A record that the shell must produce. The shell passes its delivery report to `productionEnded`.
 public struct Production: Sendable, Equatable, BitwiseCopyable {
     public enum Kind: UInt8, Sendable, BitwiseCopyable {
         case result, invalidation, deadLetter

@@ -169,19 +169,19 @@ extension Delivery {
     }
 
     /// Continues a record after its event is in the timetable, or after Redis refused the event.
-    mutating func lifetimeEventReported(_ record: UInt32) {
+    mutating func continueAfterLifetimeEvent(_ record: UInt32) {
         let stage = records[record].stage
         acknowledge(record)
         switch stage {
         case .registering: call(.register, record)
-        case .unregistering: unregistered(record)
+        case .unregistering: settleAcknowledgedTombstone(record)
         default: break
         }
     }
 
     /// Whether a registration must report to the timetable: it proves that its activity is alive, and the
     /// usual policy of its app limits the lifetime.
-    func notesLife(ofRegistration record: UInt32, now: Moment) -> Bool {
+    func mustReportLife(ofRegistration record: UInt32, now: Moment) -> Bool {
         let slot = records.address(of: record)
         return policies.hasLifetimes && slot.pointee.device.count == 0
             && usualLifetimeMilliseconds(slot.pointee.application) > 0
@@ -225,7 +225,7 @@ extension Delivery {
         call(.checkLifetime, record)
     }
 
-    mutating func lifetimeChecked(_ record: UInt32, hasEnded: Bool, now: Moment) {
+    mutating func handleLifetimeCheck(_ record: UInt32, hasEnded: Bool, now: Moment) {
         let activity = activityOf(record)
         if isRevoked(record) {
             drop(record, now: now)
@@ -243,8 +243,8 @@ extension Delivery {
                 return endBatch(now: now)
             }
         }
-        // `activityOf` may have added the activity for this command only. If so, `begin` removes the
-        // activity.
+        // `activityOf` may have added the activity for this command only. If so, `beginNextCommand` removes
+        // the activity.
         if activities[activity].phase == .idle { beginNextCommand(of: activity, now: now) }
     }
 

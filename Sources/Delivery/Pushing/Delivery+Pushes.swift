@@ -68,7 +68,7 @@ extension Delivery {
     /// Handles APNs' answer to a push, or the fact that no answer will come. A command fails only for a
     /// reason that concerns its own push. Faults of the service, the key, the connection or the load only
     /// delay it. (R18)
-    public mutating func answered(_ record: UInt32, _ result: PushResult, now: Moment) {
+    public mutating func pushAnswered(_ record: UInt32, _ result: PushResult, now: Moment) {
         let activity = activity(ofCurrent: record, in: .inFlight)
         records[record].noteResponse(result)
         if result.disposition.isDecision {
@@ -90,11 +90,11 @@ extension Delivery {
             activities[activity].forgetServiceFaults()
             finishCurrent(record, .accepted, settlement: .accepted, now: now)
         case .tokenDead:
-            tokenRefused(record, of: activity, result, now: now)
+            handleRefusedToken(record, of: activity, result, now: now)
         // If APNs accepts no other token either, the pool's environment or topic is wrong. Then no token is
         // retired and no command fails: the last case retries the push.
         case .tokenSuspect where result.acceptsOtherTokens:
-            tokenRefused(record, of: activity, result, now: now)
+            handleRefusedToken(record, of: activity, result, now: now)
         case .topicSuspect where result.acceptsOtherTokens:
             finishCurrent(record, .failed, settlement: .notShown, now: now)
         case .rejected, .channelGone:
@@ -115,7 +115,7 @@ extension Delivery {
     }
 
     /// Retries a push after Redis has recorded that its token is limited, or has refused the call.
-    mutating func limited(_ record: UInt32, now: Moment) {
+    mutating func retryAfterLimit(_ record: UInt32, now: Moment) {
         // `isPermitted` may be true here, because the pool checks its retry budget again when the push is
         // sent.
         retry(record, of: activity(ofCurrent: record, in: .limiting), .limited, isPermitted: true, now: now)

@@ -8,7 +8,7 @@ extension Delivery {
     /// A refused update or end is held with its alert. A refused start is not held, because Redis has already
     /// allowed it once. The end of a lifetime is not held either: its activity has usually ended, and the
     /// keeper of lifetimes makes the end again. (R17, R34)
-    mutating func tokenRefused(_ record: UInt32, of activity: UInt32, _ result: PushResult, now: Moment) {
+    mutating func handleRefusedToken(_ record: UInt32, of activity: UInt32, _ result: PushResult, now: Moment) {
         guard records[record].noteRefusedToken(result, now: now) else {
             return retry(record, of: activity, .retryLater, isPermitted: result.isRetryPermitted, now: now)
         }

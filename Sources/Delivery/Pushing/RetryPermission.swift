@@ -3,28 +3,28 @@
 /// If the pool's budget permits a retry, it is sent. But only first attempts fill the budget, so it can stay
 /// empty after an outage. Retries are therefore also permitted in two cases:
 /// - If nothing was sent for ``idleMilliseconds``, one retry is sent, to test whether APNs works again.
-/// - If ``acceptedMin`` of the last ``responsesMax`` answers were *accepted*, every retry may be sent. APNs
+/// - If ``acceptedAnswersMin`` of the last ``recentAnswersMax`` answers were *accepted*, every retry may be sent. APNs
 ///   then accepts at least half of the pushes, so all retries together at most double the load.
 public struct RetryPermission: Sendable {
     public static let idleMilliseconds: Int64 = 1_000
-    public static let responsesMax = 20
-    public static let acceptedMin = 10
+    public static let recentAnswersMax = 20
+    public static let acceptedAnswersMin = 10
 
     /// One bit for each of the last answers, 1 for *accepted*; the newest is the lowest bit.
-    private var answers: UInt32 = 0
-    private var sentMilliseconds = Int64.min
+    private var recentAnswers: UInt32 = 0
+    private var lastSentMilliseconds = Int64.min
 
     public init() {}
 
     public func permitsRetry(isWithinBudget: Bool, now: Moment) -> Bool {
-        isWithinBudget || answers.nonzeroBitCount >= Self.acceptedMin
-            || sentMilliseconds <= now.monotonicMilliseconds - Self.idleMilliseconds
+        isWithinBudget || recentAnswers.nonzeroBitCount >= Self.acceptedAnswersMin
+            || lastSentMilliseconds <= now.monotonicMilliseconds - Self.idleMilliseconds
     }
 
     /// Notes that a push was sent.
-    public mutating func sent(now: Moment) { sentMilliseconds = now.monotonicMilliseconds }
+    public mutating func noteSentPush(now: Moment) { lastSentMilliseconds = now.monotonicMilliseconds }
 
-    public mutating func answered(_ disposition: PushResult.Disposition) {
+    public mutating func noteAnswer(_ disposition: PushResult.Disposition) {
         switch disposition {
         case .accepted: note(isAccepted: true)
         case .retryNow, .retryLater, .ambiguous: note(isAccepted: false)
@@ -34,6 +34,6 @@ public struct RetryPermission: Sendable {
     }
 
     private mutating func note(isAccepted: Bool) {
-        answers = (answers << 1 | (isAccepted ? 1 : 0)) & (1 << UInt32(Self.responsesMax) - 1)
+        recentAnswers = (recentAnswers << 1 | (isAccepted ? 1 : 0)) & (1 << UInt32(Self.recentAnswersMax) - 1)
     }
 }

@@ -10,7 +10,7 @@ extension Delivery {
     /// Settles a record without a result and without any action, because it had its result before.
     mutating func settleWithoutAction(_ record: UInt32) {
         records.enter(.finished, record)
-        acknowledged(record)
+        continueAfterAcknowledgements(record)
     }
 
     mutating func removeAlertReadAgain(of record: UInt32) {

@@ -130,7 +130,7 @@ extension Delivery {
             // commands that were checked.
             return beginOfLifetime(index, command, from: value, trace: record.trace, deferral: deferral, now: now)
         }
-        if contracts.isNeeded, rejectsUndecodable(command, from: value, index: index, record: record) { return }
+        if contracts.isNeeded, rejectIfUndecodable(command, from: value, index: index, record: record) { return }
         guard command.audience.isAbsent, command.channel.isAbsent else {
             return handOver(index, command, from: value, trace: record.trace, dropped: dropped)
         }
@@ -157,7 +157,7 @@ extension Delivery {
             records[index].application = application
             fill(index, with: registration, from: value, trace: record.trace)
             records.enter(.registering, index)
-            call(notesLife(ofRegistration: index, now: now) ? .reportLifetimeEvent : .register, index)
+            call(mustReportLife(ofRegistration: index, now: now) ? .reportLifetimeEvent : .register, index)
         } catch {
             reject(record, index, fault: error)
         }

@@ -180,13 +180,13 @@ struct Records: ~Copyable {
             isEqual(last.layout.payloadMembers.bytes(in: last.body.bytes), command.payloadMembers.bytes(in: value))
         {
             slots[record].layout = last.layout
-            slots[record].body = last.body.retained()
+            slots[record].body = last.body.retain()
             return
         }
         setBody(of: record, to: command, from: value)
         lastBody.body.release(to: &arena)
         lastBody = BodyCache(
-            body: slots[record].body.retained(),
+            body: slots[record].body.retain(),
             layout: slots[record].layout,
             dictionaryNumber: dictionaryNumber
         )

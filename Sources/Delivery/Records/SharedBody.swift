@@ -44,7 +44,7 @@ struct SharedBody: BitwiseCopyable {
     }
 
     /// Returns the same bytes with one more reference.
-    func retained() -> SharedBody {
+    func retain() -> SharedBody {
         guard !isNone else { return self }
         // The number cannot overflow: each reference belongs to a record or to `lastBody`, and a lane has fewer records
         // than `UInt32.max`.

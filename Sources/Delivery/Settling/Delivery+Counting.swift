@@ -43,7 +43,7 @@ extension Delivery {
             produce(.trace, record)
             return true
         }
-        acknowledged(record)
+        continueAfterAcknowledgements(record)
         return false
     }
 }

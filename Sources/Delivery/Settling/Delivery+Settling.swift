@@ -10,7 +10,7 @@ extension Delivery {
         completeIdentifier(of: record)
         // The pointer stays valid, because no record is added while it is used.
         let slot = records.mutableAddress(of: record)
-        if slot.pointee.hasOwnToken || slot.pointee.isHeldStart { noteToken(of: record, outcome) }
+        if slot.pointee.hasOwnToken || slot.pointee.isHeldStart { planTokenRegistration(of: record, outcome) }
         if slot.pointee.isReadAgain, outcome.mayRepeatAfterSettlement, slot.pointee.superseded.commands == 0 {
             produce(.trace, record)
         } else {
@@ -65,10 +65,10 @@ extension Delivery {
     }
 
     /// Prefetches the record of a production whose delivery report the shell passes next.
-    public func expectReport(of production: Production) { records.prefetch(production.record) }
+    public func prefetchRecord(of production: Production) { records.prefetch(production.record) }
 
     /// Handles a delivery report.
-    public mutating func produced(_ production: Production, _ report: ProductionReport, now: Moment) {
+    public mutating func productionEnded(_ production: Production, _ report: ProductionReport, now: Moment) {
         switch report {
         case .acknowledged:
             acknowledge(production.record)
@@ -92,7 +92,7 @@ extension Delivery {
         slot.pointee.acknowledge()
         guard slot.pointee.isAcknowledged else { return }
         if slot.pointee.stage.awaitsAcknowledgements {
-            acknowledged(record)
+            continueAfterAcknowledgements(record)
         } else if slot.pointee.tokenRefusal != .none {
             holdForNextToken(record)
         }
@@ -100,7 +100,7 @@ extension Delivery {
 
     /// Called when the last call or production of a finished or dropped record is acknowledged. Begins the
     /// record's next follow-up, or ends the record.
-    mutating func acknowledged(_ record: UInt32) {
+    mutating func continueAfterAcknowledgements(_ record: UInt32) {
         let (stage, followUps) = (records[record].stage, records[record].followUps)
         if stage == .refunding {
             records.enter(.dropped, record)

@@ -6,7 +6,7 @@ import Numbers
 extension Delivery {
     private static var unexpectedReply: StaticString { "unexpected reply of the admit script" }
 
-    mutating func tokenLookedUp(_ record: UInt32, _ reply: Reply, now: Moment) {
+    mutating func handleTokenLookupReply(_ record: UInt32, _ reply: Reply, now: Moment) {
         let activity = activity(ofCurrent: record, in: .lookingUpToken)
         switch reply.verdict {
         case .tokenFound:
@@ -32,13 +32,13 @@ extension Delivery {
         endCurrent(activity, now: now)
     }
 
-    mutating func admitted(_ record: UInt32, _ reply: Reply, now: Moment) {
+    mutating func handleAdmissionReply(_ record: UInt32, _ reply: Reply, now: Moment) {
         let activity = activity(ofCurrent: record, in: .admitting)
         // A result must not show an admission later than APNs' answer. So the time stays if APNs has answered
         // an earlier push of this command.
         if records[record].answeredMilliseconds < 0 { records[record].admittedMilliseconds = now.wallMilliseconds }
         switch reply.verdict {
-        case .send: admittedToSend(record, of: activity, reply, now: now)
+        case .send: makeReadyToSend(record, of: activity, reply, now: now)
         case .wait:
             let most = policies[records[record].policy].pace.throttledSpacingMaxMilliseconds
             activities[activity]
@@ -113,7 +113,7 @@ extension Delivery {
         if records[record].refundDraw() { call(.refundStart, record) }
     }
 
-    private mutating func admittedToSend(_ record: UInt32, of activity: UInt32, _ reply: Reply, now: Moment) {
+    private mutating func makeReadyToSend(_ record: UInt32, of activity: UInt32, _ reply: Reply, now: Moment) {
         let slot = records.mutableAddress(of: record)
         let isStart = slot.pointee.isStart
         if isStart {
@@ -160,7 +160,7 @@ extension Delivery {
         call(.hold, record)
     }
 
-    mutating func held(_ record: UInt32, _ reply: Reply, now: Moment) {
+    mutating func handleHoldReply(_ record: UInt32, _ reply: Reply, now: Moment) {
         let activity = activity(ofCurrent: record, in: .holding)
         switch reply.verdict {
         case .held: finishCurrent(record, .held, now: now)

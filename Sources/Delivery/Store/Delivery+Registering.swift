@@ -21,7 +21,7 @@ extension Delivery {
 
     /// Decides from a record's outcome whether the record must register its token again, because Redis may
     /// hold commands for the token.
-    mutating func noteToken(of record: UInt32, _ outcome: Outcome) {
+    mutating func planTokenRegistration(of record: UInt32, _ outcome: Outcome) {
         let slot = records.mutableAddress(of: record)
         guard slot.pointee.resultsBefore < Self.resultsMax - 1 else { return }
         switch outcome {
@@ -46,11 +46,11 @@ extension Delivery {
 
     /// Handles the reply to a registration. If a command was held for the token, it continues in the
     /// registration's record and is settled with it.
-    mutating func registered(_ record: UInt32, _ reply: Reply, now: Moment) {
+    mutating func handleRegistrationReply(_ record: UInt32, _ reply: Reply, now: Moment) {
         if records[record].stage == .current {
-            return registeredOvertaken(record, overtakenByHeld: reply.heldCommand != nil, now: now)
+            return continueAfterRegistering(record, isNewerCommandHeld: reply.heldCommand != nil, now: now)
         }
-        if changesAudiences(record, reply, now: now) { return }
+        if beginMembershipChange(record, reply, now: now) { return }
         guard reply.verdict == .registered, let held = reply.heldCommand else { return settleWithoutResult(record) }
         // The partition's next owner registers the token again and gets the held command. The next owner may
         // be this lane, which would then have the command twice (simulation `plain`, seed 5889).
@@ -96,9 +96,9 @@ extension Delivery {
     /// If Redis holds the newer command, this command is finished. Its record then registers the token again,
     /// gets the held command, and gives it the alert. If not, the alert waits until this lane reads the newer
     /// command.
-    mutating func registeredOvertaken(_ record: UInt32, overtakenByHeld: Bool, now: Moment) {
+    mutating func continueAfterRegistering(_ record: UInt32, isNewerCommandHeld: Bool, now: Moment) {
         let activity = activity(ofCurrent: record, in: .registering)
-        if overtakenByHeld {
+        if isNewerCommandHeld {
             finish(record, .superseded)
             return endCurrent(activity, now: now)
         }

@@ -12,7 +12,7 @@ extension Delivery {
     /// Fails the next call for good. It exceeds Redis' limits, so a repetition would fail too.
     public mutating func storeCallRefused(_ reason: StaticString, now: Moment) {
         guard let ticket = storeQueue.removeFirst() else { preconditionFailure("no call waits") }
-        refused(ticket, reason: reason.bytes, now: now)
+        handleRefusedCall(ticket, reason: reason.bytes, now: now)
     }
 
     /// How long a command waits if its Redis server is unavailable or refuses the call. Other servers may
@@ -86,11 +86,11 @@ extension Delivery {
             storeQueue.pause(now: now)
             if !passCreditToNext(ticket, now: now) { repeatCall(ticket) }
         case .unexplained:
-            if !endedWithoutRepeating(ticket), !passCreditToNext(ticket, now: now) {
+            if !endIfRefund(ticket), !passCreditToNext(ticket, now: now) {
                 storeQueue.setAside(ticket, now: now)
             }
         case .refused:
-            refused(ticket, reason: reason, now: now)
+            handleRefusedCall(ticket, reason: reason, now: now)
             storeWatch.noteResponse(isAwaited: recordsAwaitingStore > 0, now: now)
         }
     }
@@ -117,13 +117,13 @@ extension Delivery {
     }
 
     private mutating func repeatCall(_ ticket: StoreTicket) {
-        if !endedWithoutRepeating(ticket) { storeQueue.append(ticket) }
+        if !endIfRefund(ticket) { storeQueue.append(ticket) }
     }
 
     /// Ends a refund instead of repeating it. The first call may have refunded the draw, and one start too
     /// few for the device is better than one too many. (R15)
     /// - Returns: false for any other call.
-    private mutating func endedWithoutRepeating(_ ticket: StoreTicket) -> Bool {
+    private mutating func endIfRefund(_ ticket: StoreTicket) -> Bool {
         guard ticket.purpose == .refundStart else { return false }
         acknowledge(ticket.record)
         return true
@@ -131,9 +131,9 @@ extension Delivery {
 
     /// Handles a call that would be refused again. If the call asks Redis to decide about a command, the
     /// command fails with `reason`. Otherwise the record continues without what the call should record.
-    private mutating func refused(_ ticket: StoreTicket, reason: UnsafeRawBufferPointer, now: Moment) {
+    private mutating func handleRefusedCall(_ ticket: StoreTicket, reason: UnsafeRawBufferPointer, now: Moment) {
         let record = ticket.record
-        if ticket.purpose == .reportLifetimeEvent { return lifetimeEventReported(record) }
+        if ticket.purpose == .reportLifetimeEvent { return continueAfterLifetimeEvent(record) }
         if ticket.purpose.isAwaited { recordsAwaitingStore -= 1 }
         acknowledge(record)
         switch ticket.purpose {
@@ -141,12 +141,12 @@ extension Delivery {
             records[record].setReason(reason)
             finishCurrent(record, .failed, now: now)
         case .register where records[record].stage == .current:
-            registeredOvertaken(record, overtakenByHeld: false, now: now)
+            continueAfterRegistering(record, isNewerCommandHeld: false, now: now)
         case .register: settleWithoutResult(record)
-        case .unregisterActivity, .unregisterDevice: unregistered(record)
-        case .limit: limited(record, now: now)
-        case .confirmActivityDepartures, .confirmDeviceDepartures: leavesConfirmed(ticket, now: now)
-        case .checkLifetime: lifetimeChecked(record, hasEnded: true, now: now)
+        case .unregisterActivity, .unregisterDevice: settleAcknowledgedTombstone(record)
+        case .limit: retryAfterLimit(record, now: now)
+        case .confirmActivityDepartures, .confirmDeviceDepartures: endMembershipChange(ticket, now: now)
+        case .checkLifetime: handleLifetimeCheck(record, hasEnded: true, now: now)
         case .settle, .settleStart, .refundStart, .retire, .reportLifetimeEvent: break
         }
     }
@@ -157,27 +157,27 @@ extension Delivery {
         let record = ticket.record
         if ticket.purpose.isAwaited { recordsAwaitingStore -= 1 }
         storeWatch.noteResponse(isAwaited: recordsAwaitingStore > 0, now: now)
-        if ticket.purpose == .reportLifetimeEvent { return lifetimeEventReported(record) }
+        if ticket.purpose == .reportLifetimeEvent { return continueAfterLifetimeEvent(record) }
         if let departures = reply.departures {
             records[record].hasLeftAudiences = true
             noteDepartures(ticket, departures)
         }
         acknowledge(record)
         switch ticket.purpose {
-        case .lookUpToken: tokenLookedUp(record, reply, now: now)
-        case .admit: admitted(record, reply, now: now)
-        case .hold: held(record, reply, now: now)
-        case .register: registered(record, reply, now: now)
-        case .unregisterActivity, .unregisterDevice: unregistered(record)
-        case .limit: limited(record, now: now)
-        case .confirmActivityDepartures, .confirmDeviceDepartures: leavesConfirmed(ticket, now: now)
-        case .checkLifetime: lifetimeChecked(record, hasEnded: reply.verdict != .retry, now: now)
+        case .lookUpToken: handleTokenLookupReply(record, reply, now: now)
+        case .admit: handleAdmissionReply(record, reply, now: now)
+        case .hold: handleHoldReply(record, reply, now: now)
+        case .register: handleRegistrationReply(record, reply, now: now)
+        case .unregisterActivity, .unregisterDevice: settleAcknowledgedTombstone(record)
+        case .limit: retryAfterLimit(record, now: now)
+        case .confirmActivityDepartures, .confirmDeviceDepartures: endMembershipChange(ticket, now: now)
+        case .checkLifetime: handleLifetimeCheck(record, hasEnded: reply.verdict != .retry, now: now)
         case .settle, .settleStart, .refundStart, .retire, .reportLifetimeEvent: break
         }
     }
 
     /// Settles a tombstone if its last call has a reply and all audiences are notified.
-    mutating func unregistered(_ record: UInt32) {
+    mutating func settleAcknowledgedTombstone(_ record: UInt32) {
         if records[record].isAcknowledged { settleWithoutResult(record) }
     }
 

@@ -147,14 +147,14 @@ final class CoreHarness {
             Issue.record("nothing of the kind is in the producer")
             return
         }
-        delivery.produced(productions.remove(at: position), report, now: now)
+        delivery.productionEnded(productions.remove(at: position), report, now: now)
         collect()
     }
 
     func acknowledgeProductions() {
         while let production = productions.first {
             productions.removeFirst()
-            delivery.produced(production, .acknowledged, now: now)
+            delivery.productionEnded(production, .acknowledged, now: now)
             collect()
         }
     }
@@ -297,7 +297,7 @@ final class CoreHarness {
         pushes.removeFirst()
         Array(reason.utf8)
             .withUnsafeBytes { reason in
-                delivery.answered(
+                delivery.pushAnswered(
                     record,
                     PushResult(
                         disposition: disposition,

@@ -137,19 +137,19 @@ import Testing
         func at(_ milliseconds: Int64) -> Moment {
             Moment(monotonicMilliseconds: milliseconds, wallMilliseconds: 0)
         }
-        permission.sent(now: at(5_000))
+        permission.noteSentPush(now: at(5_000))
         #expect(permission.permitsRetry(isWithinBudget: true, now: at(5_000)))
         #expect(!permission.permitsRetry(isWithinBudget: false, now: at(5_999)))
         #expect(permission.permitsRetry(isWithinBudget: false, now: at(6_000)), "one to see whether APNs is back")
-        permission.sent(now: at(6_000))
-        for _ in 0..<9 { permission.answered(.accepted) }
-        permission.answered(.tokenDead)
+        permission.noteSentPush(now: at(6_000))
+        for _ in 0..<9 { permission.noteAnswer(.accepted) }
+        permission.noteAnswer(.tokenDead)
         #expect(!permission.permitsRetry(isWithinBudget: false, now: at(6_000)))
-        permission.answered(.accepted)
+        permission.noteAnswer(.accepted)
         #expect(permission.permitsRetry(isWithinBudget: false, now: at(6_000)))
-        for _ in 0..<10 { permission.answered(.retryLater) }
+        for _ in 0..<10 { permission.noteAnswer(.retryLater) }
         #expect(permission.permitsRetry(isWithinBudget: false, now: at(6_000)), "half of the last twenty were accepted")
-        permission.answered(.retryLater)
+        permission.noteAnswer(.retryLater)
         #expect(!permission.permitsRetry(isWithinBudget: false, now: at(6_000)))
     }
 
@@ -237,9 +237,9 @@ private struct OutagePool {
                 let isRetry = core.delivery.view(record).isRetry
                 if !isRetry { firstAttempts += 1 }
                 hundredths = isRetry ? max(0, hundredths - 100) : min(hundredths + 10, Self.savedMax * 100)
-                permission.sent(now: core.now)
+                permission.noteSentPush(now: core.now)
                 let disposition = requests % refused == 0 ? PushResult.Disposition.retryNow : answers
-                permission.answered(disposition)
+                permission.noteAnswer(disposition)
                 core.answer(record, disposition, isRetryPermitted: permitsRetry(core.now))
             }
             core.acknowledgeAll()
@@ -260,7 +260,7 @@ extension CoreHarness {
     }
 
     fileprivate func answer(_ record: UInt32, _ disposition: PushResult.Disposition, isRetryPermitted: Bool) {
-        delivery.answered(
+        delivery.pushAnswered(
             record,
             PushResult(
                 disposition: disposition,

@@ -18,7 +18,7 @@ extension Simulation {
             }
             let view = worker.delivery.view(record)
             checkOffered(record, view, by: worker)
-            worker.retryPermission.sent(now: moment)
+            worker.retryPermission.noteSentPush(now: moment)
             let other = connectionWithRoom(worker, avoiding: view.avoidedConnection) ?? index
             let due = now + Int64(random.number(0...self.parameters.latencyMax))
             let number = worker.connections[other].number
@@ -173,7 +173,7 @@ extension Simulation {
             disposition: disposition,
             connection: push.connection
         )
-        worker.retryPermission.answered(disposition)
+        worker.retryPermission.noteAnswer(disposition)
         if disposition == .accepted,
             let index = worker.connections.firstIndex(where: { $0.number == push.connection })
         {

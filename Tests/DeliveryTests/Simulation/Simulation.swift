@@ -348,7 +348,7 @@ final class Simulation {
         if disposition == .rejected {
             refusedForGood.insert(String(decoding: view.activity, as: UTF8.self))
         }
-        worker.delivery.answered(
+        worker.delivery.pushAnswered(
             push.record,
             PushResult(
                 disposition: disposition,
@@ -375,7 +375,7 @@ final class Simulation {
                 noteDeferral(worker.delivery.view(entry.production.record))
             }
             let report: ProductionReport = entry.isAcknowledged ? .acknowledged : .failed
-            worker.delivery.produced(entry.production, report, now: worker.moment(now))
+            worker.delivery.productionEnded(entry.production, report, now: worker.moment(now))
         }
     }
 
