@@ -55,7 +55,7 @@ final class CoreRun {
         let commandsPerBatch = Self.activitiesPerBatch * workload.commandsPerActivity
         let batchCount = max(1, commands / commandsPerBatch)
         for _ in 0..<batchCount { runBatch(workload) }
-        precondition(delivery.counters(of: 0).undecodable == 0, "the commands fit the shapes")
+        precondition(delivery.counters(of: 0).undecodableCommands == 0, "the commands fit the shapes")
         if workload == .alternatingShaped { precondition(delivery.statesCompared <= workload.states.count) }
         if workload == .inningsShaped { precondition(delivery.statesCompared <= 10) }
         if workload == .unlikeShaped { precondition(Int64(delivery.statesCompared) > nextOffset * 9 / 10) }

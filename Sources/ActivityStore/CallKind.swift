@@ -37,7 +37,7 @@ enum CallKind: UInt8, BitwiseCopyable {
         .superseded,
         .ended,
         .unchanged,
-        .overtaken,
+        .alertAwaitsCarrier,
         .alertHeld,
         .alertAlreadyAccepted,
         .tooOld,

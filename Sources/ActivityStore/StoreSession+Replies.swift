@@ -276,7 +276,7 @@ extension StoreVerdict {
         case .stale: "stale"
         case .unregistered: "unregistered"
         case .tokenFound: "address"
-        case .overtaken: "overtaken"
+        case .alertAwaitsCarrier: "overtaken"
         case .alertHeld: "alertHeld"
         case .alertAlreadyAccepted: "alertAlreadyAccepted"
         case .tooOld: "tooOld"

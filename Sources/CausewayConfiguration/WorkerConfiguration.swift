@@ -70,7 +70,7 @@ extension WorkerConfiguration {
         package var bootstrapServers = ""
         package var groupId = "causeway"
         package var topics = Topics()
-        package var supersededResults = SupersededResults.countedWhenBehind
+        package var supersededResults = SupersededResultMode.countedWhenBehind
         /// librdkafka properties of both clients.
         package var properties: [KafkaProperty] = []
         /// More librdkafka properties of both clients, whose values are in files: passwords and keys. Each

@@ -8,16 +8,16 @@ extension Delivery {
     }
 
     /// Unused blocks are freed when their bytes exceed `blockBytesMax` divided by this number.
-    private static var sparePart: Int { 4 }
+    private static var spareBytesDivisor: Int { 4 }
     /// The interval between two releases. A release visits every free block, so it must be rare.
     private static var releaseIntervalMilliseconds: Int64 { 1_000 }
 
     /// Frees blocks that nothing uses any more, for example after a backlog or after records of another size.
     mutating func releaseSpareBlocks(now: Moment) {
-        guard records.keptBytes - records.blockBytes > configuration.blockBytesMax / Self.sparePart,
-            now.monotonicMilliseconds >= blocksReleasedMilliseconds + Self.releaseIntervalMilliseconds
+        guard records.allocatedBytes - records.blockBytes > configuration.blockBytesMax / Self.spareBytesDivisor,
+            now.monotonicMilliseconds >= lastBlockReleaseMilliseconds + Self.releaseIntervalMilliseconds
         else { return }
-        blocksReleasedMilliseconds = now.monotonicMilliseconds
+        lastBlockReleaseMilliseconds = now.monotonicMilliseconds
         records.releaseFreeBlocks()
     }
 }

@@ -45,7 +45,7 @@ public struct Delivery: ~Copyable {
     var readAhead: ReadAhead
     var storeWatch = OutageWatch()
     /// When the lane next checks whether it has read ahead (R21); `.max`: no activity or call waits for this.
-    var readingDueMilliseconds = Int64.max
+    var readAheadCheckDueMilliseconds = Int64.max
     let supersededCounting: SupersededCounting
     var storeQueue: StoreQueue<StoreTicket>
     let applicationNames: ApplicationNames
@@ -62,8 +62,8 @@ public struct Delivery: ~Copyable {
     /// Whether the store has the members of all audiences, as far as the shell knows. If not, the commands in
     /// `handoversReadAgain` wait.
     public var membersAreComplete = true
-    var memberships: PendingMembershipChanges
-    /// When `deferBlocked` next scans the commands that wait for pools.
+    var membershipChanges: PendingMembershipChanges
+    /// When `reviewPoolQueues` next scans the commands that wait for pools.
     var nextDeferralCheckMilliseconds: Int64 = .min
     let pools: PoolTable
     /// Never read. A type with an `Atomic` has a fixed address, so the compiler passes the core by its
@@ -72,12 +72,12 @@ public struct Delivery: ~Copyable {
     private let fixedAddress = Atomic<Bool>(false)
     /// What `nextPush` changed for the last push, so that `pushReturned` can undo it if no stream takes the
     /// push.
-    var offered = OfferedPush()
+    var lastOfferedPush = OfferedPush()
 
     public private(set) var counters = DeliveryCounters()
     private var countersByApplication: [ApplicationCounters]
     /// When unused blocks were last freed, a monotonic time.
-    var blocksReleasedMilliseconds: Int64 = 0
+    var lastBlockReleaseMilliseconds: Int64 = 0
     /// The number of records that wait for a reply of the store before their next step.
     public internal(set) var recordsAwaitingStore = 0
 
@@ -101,14 +101,14 @@ public struct Delivery: ~Copyable {
         records = Records(limit: recordsMax)
         activities = Activities(limit: activitiesMax, seed: configuration.seed ^ 0x5851_F42D_4C95_7F2D, now: now)
         readAhead = ReadAhead(configuration)
-        supersededCounting = SupersededCounting(results: configuration.supersededResults)
+        supersededCounting = SupersededCounting(mode: configuration.supersededResults)
         storeQueue = StoreQueue(limit: callsMax)
         applicationNames = ApplicationNames(configuration.applications)
         productions = ProductionQueue(limit: recordsMax * 3)
         deferrals = ProductionQueue(limit: recordsMax)
         handovers = IndexQueue(limit: recordsMax)
         handoversReadAgain = IndexQueue(limit: recordsMax)
-        memberships = PendingMembershipChanges(limit: callsMax)
+        membershipChanges = PendingMembershipChanges(limit: callsMax)
         pools = PoolTable(configuration: configuration, activitiesMax: activitiesMax)
     }
 
@@ -148,17 +148,17 @@ public struct Delivery: ~Copyable {
     }
 
     mutating func count(_ outcome: Outcome) { counters.outcomes[Int(outcome.rawValue)] &+= 1 }
-    mutating func countReceived() { counters.received &+= 1 }
-    mutating func countSettledBefore() { counters.settledBefore &+= 1 }
-    mutating func countCoalesced(of record: UInt32) {
-        counters.coalesced &+= 1
-        countersByApplication[Int(records[record].application)].coalesced &+= 1
+    mutating func countReceivedRecord() { counters.receivedRecords &+= 1 }
+    mutating func countRecordSettledBefore() { counters.recordsSettledBefore &+= 1 }
+    mutating func countCoalescing(of record: UInt32) {
+        counters.coalescedCommands &+= 1
+        countersByApplication[Int(records[record].application)].coalescedCommands &+= 1
     }
-    mutating func countWithoutResult(of record: UInt32) {
+    mutating func countSupersededWithoutResult(of record: UInt32) {
         countersByApplication[Int(records[record].application)].supersededWithoutResult &+= 1
     }
-    mutating func countUndecodable(_ application: UInt16) {
-        countersByApplication[Int(application)].undecodable &+= 1
+    mutating func countUndecodableCommand(_ application: UInt16) {
+        countersByApplication[Int(application)].undecodableCommands &+= 1
     }
     mutating func countStartBudgetWait(of record: UInt32) {
         countersByApplication[Int(records[record].application)].startBudgetWaits &+= 1
@@ -169,23 +169,23 @@ public struct Delivery: ~Copyable {
     mutating func countPush() { counters.pushes &+= 1 }
     mutating func uncountPush() { counters.pushes &-= 1 }
     mutating func countRetry() { counters.retries &+= 1 }
-    mutating func countDemoted() { counters.demoted &+= 1 }
-    mutating func countLimited() { counters.limited &+= 1 }
-    mutating func countAlertCarried() { counters.alertsCarried &+= 1 }
-    mutating func countFannedOut() { counters.fannedOut &+= 1 }
+    mutating func countDemotedPush() { counters.demotedPushes &+= 1 }
+    mutating func countLimitAnswer() { counters.limitAnswers &+= 1 }
+    mutating func countCarriedAlert() { counters.alertsCarried &+= 1 }
+    mutating func countFannedOutCommand() { counters.fannedOutCommands &+= 1 }
 }
 
 /// Counters of one app for its metrics. They only grow.
 public struct ApplicationCounters: Sendable, Equatable {
     /// Commands that a newer state replaced before they reached Redis.
-    public var coalesced: UInt64 = 0
+    public var coalescedCommands: UInt64 = 0
     /// Superseded commands that have no result of their own, because the command that replaced them counts
     /// them.
     public var supersededWithoutResult: UInt64 = 0
     /// How often a start found its device's budget empty.
     public var startBudgetWaits: UInt64 = 0
     /// Commands that no phone could decode, whether they were rejected or sent with a warning.
-    public var undecodable: UInt64 = 0
+    public var undecodableCommands: UInt64 = 0
     /// Bodies that were too large, and from which fields were dropped.
     public var trimmedBodies: UInt64 = 0
 }
@@ -193,22 +193,22 @@ public struct ApplicationCounters: Sendable, Equatable {
 /// Counters of the core for tests and benchmarks. They only grow, except `pushes`: it falls when no stream
 /// takes a push. A counter that a metric exports belongs in ``ApplicationCounters``.
 public struct DeliveryCounters: Sendable {
-    public var received: UInt64 = 0
+    public var receivedRecords: UInt64 = 0
     /// Records that were read again and skipped, because an earlier owner of the partition had settled them.
-    public var settledBefore: UInt64 = 0
+    public var recordsSettledBefore: UInt64 = 0
     /// Commands that a newer state replaced before they reached Redis.
-    public var coalesced: UInt64 = 0
+    public var coalescedCommands: UInt64 = 0
     public var pushes: UInt64 = 0
     public var retries: UInt64 = 0
     /// Pushes with priority 10 that were sent with priority 5, because the activity's budget did not allow
     /// 10.
-    public var demoted: UInt64 = 0
+    public var demotedPushes: UInt64 = 0
     /// Answers of APNs that limit an activity's token.
-    public var limited: UInt64 = 0
+    public var limitAnswers: UInt64 = 0
     /// Alerts that a newer state carried.
     public var alertsCarried: UInt64 = 0
     /// Commands to audiences that were divided into ranges.
-    public var fannedOut: UInt64 = 0
+    public var fannedOutCommands: UInt64 = 0
     /// The number of records with each outcome, by `Outcome.rawValue`.
     public var outcomes: InlineArray<11, UInt64> = .init(repeating: 0)
 

@@ -137,7 +137,7 @@ import Testing
         let past: StoreVerdict = event == .end ? .ended : .superseded
         #expect(comparison.verdict(command(101, event, token: token)) == .send)
         let before = comparison.server.hash(comparison.key.text)
-        #expect(comparison.verdict(command(100, alert: true)) == .overtaken)
+        #expect(comparison.verdict(command(100, alert: true)) == .alertAwaitsCarrier)
         #expect(comparison.verdict(command(100)) == past)
         #expect(comparison.server.hash(comparison.key.text) == before)
         comparison.settle(settlement(101, .notShown))
@@ -148,9 +148,9 @@ import Testing
     @Test func `A waiting command is overtaken, too`() throws {
         let comparison = try ScriptComparison()
         #expect(comparison.verdict(command(101)) == .noToken)
-        #expect(comparison.verdict(command(100, alert: true)) == .overtaken)
+        #expect(comparison.verdict(command(100, alert: true)) == .alertAwaitsCarrier)
         #expect(comparison.verdict(hold(101, [1], alert: false)) == .held)
-        #expect(comparison.verdict(command(100, alert: true)) == .overtaken)
+        #expect(comparison.verdict(command(100, alert: true)) == .alertAwaitsCarrier)
         comparison.settle(settlement(101, .unknown))
         #expect(comparison.verdict(command(100, alert: true)) == .superseded)
     }

@@ -89,7 +89,7 @@ import Testing
         seeds: [UInt64]
     ) {
         for seed in seeds {
-            for results in SupersededResults.allCases {
+            for results in SupersededResultMode.allCases {
                 for commits in [nil, SimulatedCommits.withoutMetadata, .withMetadata] {
                     let simulation = Simulation(
                         seed: seed,

@@ -50,9 +50,9 @@ struct PromiseTests {
         #expect(run.text.contains("\nOK") && run.text.contains(/Ran [1-9][0-9]* tests/))
     }
 
-    @Test(arguments: [SupersededResults.each, .counted])
+    @Test(arguments: [SupersededResultMode.each, .counted])
     func `Every promise is kept when the budget runs out`(
-        supersededResults: SupersededResults
+        supersededResults: SupersededResultMode
     ) async throws {
         let choice = ["--superseded-results", supersededResults.rawValue]
         let run = try await season(
@@ -92,8 +92,8 @@ struct PromiseTests {
         #expect(run.figures.disturbances.count == 2)
     }
 
-    @Test(arguments: [SupersededResults.each, .countedWhenBehind])
-    func `A backlog becomes one push for each activity`(supersededResults: SupersededResults) async throws {
+    @Test(arguments: [SupersededResultMode.each, .countedWhenBehind])
+    func `A backlog becomes one push for each activity`(supersededResults: SupersededResultMode) async throws {
         let directory = try WorkDirectory()
         defer { directory.remove(keeping: false) }
         let json = "\(directory.path)/figures.json"

@@ -131,12 +131,12 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
                 if newest == call.version { return versionState.isSettled ? .duplicate : nil }
                 return versionState == .notShown && newest < call.version ? nil : .ended
             }
-            return isSuperseded(call, by: newest) ? .overtaken : .ended
+            return isSuperseded(call, by: newest) ? .alertAwaitsCarrier : .ended
         }
         if call.isEnd { return nil }
         if newest == call.version { return versionState.isSettled || versionState == .startSending ? .duplicate : nil }
         if newest < call.version { return nil }
-        return isSuperseded(call, by: newest) ? .overtaken : .superseded
+        return isSuperseded(call, by: newest) ? .alertAwaitsCarrier : .superseded
     }
 
     /// Whether the command has an alert, and a newer version that is not settled yet can carry this alert. A

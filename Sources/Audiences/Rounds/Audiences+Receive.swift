@@ -86,7 +86,7 @@ extension Audiences {
         guard case .accepted = partition.pointee.ledger.receive(offset) else { return false }
         counters.records &+= 1
         partition.pointee.lastReceivedMilliseconds = now.monotonicMilliseconds
-        partition.pointee.receipts.note(
+        partition.pointee.receipts.noteReceipt(
             offset,
             milliseconds: now.monotonicMilliseconds,
             committableOffset: partition.pointee.ledger.committableOffset,

@@ -75,7 +75,7 @@ final class Backlog {
     func run(
         shapesFile: String,
         lanes: Int,
-        supersededResults: SupersededResults,
+        supersededResults: SupersededResultMode,
         hasUnlimitedReadAhead: Bool
     ) throws(LabError) -> BacklogFigures {
         try deployment.startBroker(commandPartitions: Self.partitions, resultPartitions: Self.partitions)

@@ -31,7 +31,7 @@ struct BacklogCommand: DeployedRun {
     var lanes = 0
 
     @Option(help: "Whether superseded commands get results, as in kafka.supersededResults.")
-    var supersededResults = SupersededResults.countedWhenBehind
+    var supersededResults = SupersededResultMode.countedWhenBehind
 
     @Flag(
         help:

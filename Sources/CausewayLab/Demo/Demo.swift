@@ -21,7 +21,7 @@ struct DemoOptions {
     /// The policy with which the worker paces its pushes.
     var policy = Policy(name: "default")
     /// Which superseded commands get a result of their own.
-    var supersededResults = SupersededResults.each
+    var supersededResults = SupersededResultMode.each
     /// The files that the run writes for a checking program; nil: none.
     var evidence: Evidence?
 }

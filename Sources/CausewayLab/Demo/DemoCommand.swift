@@ -98,7 +98,7 @@ struct DemoCommand: DeployedRun {
     var evidence: String?
 
     @Option(help: "Whether each superseded command gets a result of its own, or a newer command's result counts it.")
-    var supersededResults = SupersededResults.each
+    var supersededResults = SupersededResultMode.each
 
     @Option(help: ArgumentHelp("Write the figures to this file as well.", valueName: "file"))
     var json: String?

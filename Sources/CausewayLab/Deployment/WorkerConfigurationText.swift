@@ -42,7 +42,7 @@ struct WorkerConfigurationText {
 
     var httpPort: UInt16
     var bootstrapServers: String
-    var supersededResults = SupersededResults.each
+    var supersededResults = SupersededResultMode.each
     var consumerProperties = Self.consumerProperties
     var redis: Lines
     /// Keys of the section `apns`, without the hosts.
@@ -150,7 +150,7 @@ extension WorkerConfigurationText {
         apps: [App],
         lanes: Int,
         policy: Policy = Policy(name: "default"),
-        supersededResults: SupersededResults = .each
+        supersededResults: SupersededResultMode = .each
     ) -> String {
         var configuration = WorkerConfigurationText(
             deployment: deployment,
@@ -180,4 +180,4 @@ extension WorkerConfigurationText {
     }
 }
 
-extension SupersededResults: ExpressibleByArgument {}
+extension SupersededResultMode: ExpressibleByArgument {}

@@ -170,10 +170,10 @@ extension Lane {
     private func setApplicationMetrics() {
         for application in setup.applications.indices {
             let counters = delivery.counters(of: application)
-            metrics.set(.commandsCoalesced, application, to: Int64(clamping: counters.coalesced))
+            metrics.set(.commandsCoalesced, application, to: Int64(clamping: counters.coalescedCommands))
             metrics.set(.bodiesTrimmed, application, to: Int64(clamping: counters.trimmedBodies))
             metrics.set(.startBudgetWaits, application, to: Int64(clamping: counters.startBudgetWaits))
-            metrics.set(.commandsUndecodable, application, to: Int64(clamping: counters.undecodable))
+            metrics.set(.commandsUndecodable, application, to: Int64(clamping: counters.undecodableCommands))
             countSupersededWithoutResult(counters, of: application)
             var retries: UInt64 = 0
             var budget = 1.0

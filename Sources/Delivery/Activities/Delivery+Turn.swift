@@ -12,10 +12,10 @@ extension Delivery {
     /// rider's carrier is over, defers commands, and ends reading ahead.
     public mutating func advance(now: Moment) {
         advanceReadAhead(now: now)
-        if readingDueMilliseconds <= now.monotonicMilliseconds { readingDueMilliseconds = .max }
+        if readAheadCheckDueMilliseconds <= now.monotonicMilliseconds { readAheadCheckDueMilliseconds = .max }
         if recordsAwaitingStore > 0 { storeWatch.noteWaiting(now: now) }
         releaseSpareBlocks(now: now)
-        deferBlocked(now: now)
+        reviewPoolQueues(now: now)
         activities.fireTimers(now: now)
         while let activity = activities.popDue() {
             if activities[activity].phase == .paused {
@@ -36,7 +36,7 @@ extension Delivery {
         if let due = deferrals.dueMilliseconds { next = min(next, due) }
         if let due = deferralDueMilliseconds { next = min(next, due) }
         if let due = readAhead.dueMilliseconds { next = min(next, due) }
-        next = min(next, readingDueMilliseconds)
+        next = min(next, readAheadCheckDueMilliseconds)
         return next == .max ? nil : next
     }
 
@@ -45,10 +45,10 @@ extension Delivery {
     mutating func beginNextCommand(of activity: UInt32, now: Moment) {
         precondition(activities[activity].phase == .idle)
         finishOverdueRider(of: activity, now: now)
-        dropStale(activity, now: now)
+        removeStaleCommands(activity, now: now)
         guard !activities[activity].waiting.isEmpty else { return pause(activity, now: now) }
         if activities[activity].mayHaveToWait(now: now) {
-            deferOverdue(activity, now: now)
+            deferOverdueCommands(activity, now: now)
             guard activities[activity].hasWork(now: now), !awaitsDeferred(activity, now: now) else {
                 return pause(activity, now: now)
             }
@@ -107,13 +107,13 @@ extension Delivery {
         let before = PoolKey(application: poolKey.application, kind: activities[activity].creditedPool)
         guard pools.moveCredit(from: before, to: poolKey) else { return false }
         activities[activity].creditedPool = poolKey.kind
-        beginWithFreeCredits(of: before, now: now)
+        beginActivitiesAwaitingCredit(of: before, now: now)
         return true
     }
 
     /// Removes commands from the front of the waiting list: finishes those that have expired, and drops those
     /// whose partition is revoked.
-    mutating func dropStale(_ activity: UInt32, now: Moment) {
+    mutating func removeStaleCommands(_ activity: UInt32, now: Moment) {
         while let record = activities[activity].waiting.head {
             let isRevoked = isRevoked(record)
             guard isRevoked || records[record].isExpired(now: now) else { return }
@@ -142,14 +142,14 @@ extension Delivery {
         // The fast path: nearly always the activity has a short spacing or no wait at all.
         guard slot.pointee.riderAwaitingCarrier.isNone, !slot.pointee.deferred.isKnown,
             !isLong(spacingEnd - now.monotonicMilliseconds)
-        else { return rarePauseEndMilliseconds(of: activity, now: now) }
+        else { return slowPathPauseEndMilliseconds(of: activity, now: now) }
         return spacingEnd > now.monotonicMilliseconds ? spacingEnd : nil
     }
 
     @inline(never)
-    private func rarePauseEndMilliseconds(of activity: UInt32, now: Moment) -> Int64? {
+    private func slowPathPauseEndMilliseconds(of activity: UInt32, now: Moment) -> Int64? {
         guard let until = activities[activity].pauseEndMilliseconds(now: now) else { return nil }
-        // A command that arrives during a long pause must be deferred (`deferOverdue`). So the pause ends
+        // A command that arrives during a long pause must be deferred (`deferOverdueCommands`). So the pause ends
         // early, and the activity is checked again.
         guard isWaitLong(activity, now: now) else { return until }
         return min(until, now.monotonicMilliseconds + configuration.deferAfterMilliseconds / 2)
@@ -180,11 +180,11 @@ extension Delivery {
     mutating func returnCredit(of activity: UInt32, now: Moment) {
         let poolKey = PoolKey(application: activities[activity].application, kind: activities[activity].creditedPool)
         pools.returnCredit(of: poolKey)
-        beginWithFreeCredits(of: poolKey, now: now)
+        beginActivitiesAwaitingCredit(of: poolKey, now: now)
     }
 
     /// Begins activities that wait for a credit of this pool.
-    mutating func beginWithFreeCredits(of poolKey: PoolKey, now: Moment) {
+    mutating func beginActivitiesAwaitingCredit(of poolKey: PoolKey, now: Moment) {
         // A free credit may remain after an activity begins: if its commands have expired, it takes none. So
         // the loop continues until all free credits are taken or no activity waits.
         while let next = pools.popForFreeCredit(of: poolKey) {

@@ -73,7 +73,7 @@ extension Delivery {
             finish(record, outcome)
             records.freeTokenAndBody(of: record)
         case .fannedOut:
-            countFannedOut()
+            countFannedOutCommand()
             records.enter(.finished, record)
             continueAfterAcknowledgements(record)
         case .withdrawn:

@@ -10,7 +10,7 @@ import LiveActivity
 ///
 /// If a worker dies between two steps, nothing is lost: the Kafka record is read again, or the next reply
 /// about the member names the audiences once more. An admission waits until the audiences are notified
-/// (`StoreVerdict.leaves`).
+/// (`StoreVerdict.departures`).
 ///
 /// What must hold:
 /// - A record is settled only after the audiences that its replies named are notified, and after Redis has
@@ -20,9 +20,9 @@ extension Delivery {
     /// The next change for the core of audiences; nil if there is none. The change stays first until
     /// `membershipChangeTaken`.
     public var nextMembershipChange: MembershipChange? {
-        guard let member = memberships.first, let change = memberships[member] else { return nil }
+        guard let member = membershipChanges.first, let change = membershipChanges[member] else { return nil }
         let slot = records.address(of: member.record)
-        let departures = memberships.departures(of: member)
+        let departures = membershipChanges.departures(of: member)
         let joins = change.joins ? slot.pointee.bytes(slot.pointee.audiences) : .init(start: nil, count: 0)
         return MembershipChange(
             member: member,
@@ -34,19 +34,19 @@ extension Delivery {
     }
 
     /// Removes the change that `nextMembershipChange` named, because the core of audiences has taken it.
-    public mutating func membershipChangeTaken() { memberships.removeFirst() }
+    public mutating func membershipChangeTaken() { membershipChanges.removeFirst() }
 
     /// Continues the record whose change was taken. Called when all audiences of the change have been
     /// notified.
     public mutating func membershipChanged(_ member: ChangingMember, now: Moment) {
         let record = member.record
-        guard memberships.departures(of: member) == nil else {
+        guard membershipChanges.departures(of: member) == nil else {
             let purpose: StoreTicket.Purpose =
                 member.kind == .activity ? .confirmActivityDepartures : .confirmDeviceDepartures
             call(purpose, record, application: member.application)
             return acknowledge(record)
         }
-        let change = memberships.end(member)
+        let change = membershipChanges.end(member)
         acknowledge(record)
         continueAfterChange(record, change.continuation, now: now)
     }
@@ -56,13 +56,15 @@ extension Delivery {
         let member = ChangingMember(ticket, records[ticket.record])
         // A record can have two calls for one member, but one change is enough. The second reply names the
         // same audiences, or a later reply names them again.
-        guard ticket.purpose != .limit, !memberships.has(member), AudienceDepartures(departures) != nil else { return }
+        guard ticket.purpose != .limit, !membershipChanges.has(member), AudienceDepartures(departures) != nil else {
+            return
+        }
         let block = records.allocateBlock(departures.count)
         UnsafeMutableRawBufferPointer(start: block.base, count: departures.count).copyMemory(from: departures)
         let isTombstone = ticket.purpose == .unregisterActivity || ticket.purpose == .unregisterDevice
         let continuation: PendingMembershipChanges.Continuation = isTombstone ? .unregistered : .acknowledged
         records[ticket.record].awaitAcknowledgement()
-        memberships.begin(
+        membershipChanges.begin(
             member,
             .init(departures: block, departuresCount: departures.count, continuation: continuation)
         )
@@ -92,21 +94,21 @@ extension Delivery {
         // be made again to get it.
         let mayHold = reply.verdict == .registered && (reply.heldCommand != nil || reply.departures != nil)
         let continuation: PendingMembershipChanges.Continuation = mayHold ? .register : .settle
-        if !memberships.has(member) {
+        if !membershipChanges.has(member) {
             records[record].awaitAcknowledgement()
-            memberships.begin(
+            membershipChanges.begin(
                 member,
                 .init(joins: joins, wasMemberOfAll: reply.wasMemberOfAll, continuation: continuation)
             )
         } else {
-            memberships.set(continuation, joins: joins, wasMemberOfAll: reply.wasMemberOfAll, of: member)
+            membershipChanges.set(continuation, joins: joins, wasMemberOfAll: reply.wasMemberOfAll, of: member)
         }
         return true
     }
 
     /// Ends a change, after Redis has recorded that the audiences are notified.
     mutating func endMembershipChange(_ ticket: StoreTicket, now: Moment) {
-        let change = memberships.end(ChangingMember(ticket))
+        let change = membershipChanges.end(ChangingMember(ticket))
         records.free(change.departures)
         continueAfterChange(ticket.record, change.continuation, now: now)
     }

@@ -39,7 +39,7 @@ extension Delivery {
         _ value: UnsafeRawBufferPointer,
         _ index: UInt32
     ) -> Bool {
-        countUndecodable(application)
+        countUndecodableCommand(application)
         let rejectsMismatches = contracts.rejectsMismatches(application)
         // The message of a dead letter may quote the value, because the dead letter has the whole record
         // anyway. The message of a warning goes to the log, which must not have personal data.

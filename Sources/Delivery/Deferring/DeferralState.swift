@@ -5,7 +5,7 @@ struct DeferralState: BitwiseCopyable {
     /// How often the command has been deferred, over all its readings.
     private(set) var count: UInt16 = 0
     private(set) var cause = DeferralCause.pool
-    /// Whether the push has been offered to its pool: `deferBlocked` found it ready at an earlier check. Only
+    /// Whether the push has been offered to its pool: `reviewPoolQueues` found it ready at an earlier check. Only
     /// then may it be deferred because of its pool.
     var wasOffered = false
     /// The activity's `serviceFaults` at the time when the command was deferred.

@@ -110,7 +110,7 @@ extension Delivery {
             defersEarly ? Self.overdueAfterMillisecondsMin : .max
         )
         guard let partition = partitions.current(slot.pointee.partition, epoch: slot.pointee.epoch),
-            let received = partition.pointee.receipts.milliseconds(of: slot.pointee.offset)
+            let received = partition.pointee.receiptTimes.milliseconds(of: slot.pointee.offset)
         else { return false }
         return received <= now.monotonicMilliseconds - overdueAfterMilliseconds
     }
@@ -149,7 +149,7 @@ extension Delivery {
 
     /// Defers the overdue commands of an activity that must wait long for its spacing, or for the pause of
     /// its next command.
-    mutating func deferOverdue(_ activity: UInt32, now: Moment) {
+    mutating func deferOverdueCommands(_ activity: UInt32, now: Moment) {
         let isSpacingLong = isLong(activities[activity].spacingEndMilliseconds - now.monotonicMilliseconds)
         guard isSpacingLong || activities[activity].deferred.isPause else { return }
         while let record = activities[activity].waiting.head,
@@ -193,14 +193,14 @@ extension Delivery {
 
     // MARK: - Commands that wait for a pool
 
-    /// When `deferBlocked` next has something to do; nil while nothing waits for a pool.
+    /// When `reviewPoolQueues` next has something to do; nil while nothing waits for a pool.
     var deferralDueMilliseconds: Int64? {
         pools.queuedCount > 0 ? nextDeferralCheckMilliseconds : nil
     }
 
     /// Checks the commands that wait for each pool. Finishes those that have expired or that a newer one
     /// replaces, and defers those that will not be sent soon.
-    mutating func deferBlocked(now: Moment) {
+    mutating func reviewPoolQueues(now: Moment) {
         guard pools.queuedCount > 0, nextDeferralCheckMilliseconds <= now.monotonicMilliseconds else { return }
         nextDeferralCheckMilliseconds = now.monotonicMilliseconds + Self.checkMilliseconds
         let silenceMilliseconds = min(OutageWatch.outageMilliseconds, configuration.deferAfterMilliseconds / 2)
@@ -221,7 +221,7 @@ extension Delivery {
             // While a production pool is blocked, activities of unknown environment wait for a separate kind
             // of credit. Usually an activity begins when another one returns its credit. If no activity holds
             // a credit of this kind, no credit is returned, so begin the waiting activities here.
-            beginWithFreeCredits(of: poolKey, now: now)
+            beginActivitiesAwaitingCredit(of: poolKey, now: now)
         }
     }
 
@@ -244,7 +244,7 @@ extension Delivery {
                 // Each push is offered to its pool once before it is deferred. Before this rule, every push
                 // was deferred, and none was sent that could show that the pool works again (simulation
                 // `deferrals`, seeds 1 and 81). While the lane reads ahead, no push is offered.
-                records[record].deferral.wasOffered = !pools.watch(poolKey).pointee.isReading
+                records[record].deferral.wasOffered = !pools.watch(poolKey).pointee.isReadingAhead
                 pools.appendReady(record, to: poolKey, now: now)
             }
         }
@@ -262,7 +262,7 @@ extension Delivery {
                 deferCurrent(of: activity, .retry, now: now)
                 continue
             }
-            dropStale(activity, now: now)
+            removeStaleCommands(activity, now: now)
             // The activity's environment is unknown, and by now another pool is assumed for it. The activity
             // moves to that pool.
             if activities[activity].poolKind == .unknownEnvironment,

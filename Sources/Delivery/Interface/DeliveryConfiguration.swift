@@ -64,7 +64,7 @@ public struct DeliveryConfiguration: Sendable {
     /// The longest time that a lane reads ahead, even if it is still far behind.
     public var readAheadMaxMilliseconds: Int64 = 30_000
     /// Which superseded commands get results of their own.
-    public var supersededResults = SupersededResults.countedWhenBehind
+    public var supersededResults = SupersededResultMode.countedWhenBehind
     /// How far above its committable offset a partition may be read, in offsets. A power of two, because bits
     /// of the offset are the index in a ring of bits.
     public var ledgerWindowOffsets = 1 << 20
@@ -150,7 +150,7 @@ public struct DeliveryConfiguration: Sendable {
 
 /// Whether a command gets a result of its own if a newer one supersedes it before Redis sees it. Three kinds
 /// always get one: a start, a command that was held, and a command whose alert a newer one carries.
-public enum SupersededResults: String, Sendable, CaseIterable {
+public enum SupersededResultMode: String, Sendable, CaseIterable {
     /// The command gets a result of its own.
     case each
     /// The command gets a result of its own, except while its lane is known to be behind by more than

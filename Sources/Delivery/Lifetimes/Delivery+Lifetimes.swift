@@ -297,7 +297,7 @@ extension Delivery {
             activities[activity].waiting.putBackLast(tail, in: &records)
             return isWaiting
         }
-        countCoalesced(of: tail)
+        countCoalescing(of: tail)
         let isWaiting = merge(record, into: activity, now: now)
         supersede(tail, by: record, now: now)
         return isWaiting

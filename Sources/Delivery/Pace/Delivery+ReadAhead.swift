@@ -17,7 +17,7 @@ extension Delivery {
     @inline(__always)
     mutating func storeMayBeAsked(now: Moment) -> Bool {
         guard storeWatch.isHeldBack(now: now) else { return true }
-        guard isReadAheadDone(since: storeWatch.readingSinceMilliseconds, now: now) else { return false }
+        guard isReadAheadDone(since: storeWatch.readingAheadSinceMilliseconds, now: now) else { return false }
         storeWatch.noteReadAheadEnd(now: now)
         return true
     }
@@ -27,7 +27,7 @@ extension Delivery {
     mutating func mayPush(_ pool: PoolIndex, now: Moment) -> Bool {
         let watch = pools.watch(PoolKey(pool))
         guard watch.pointee.isHeldBack(now: now) else { return true }
-        guard isReadAheadDone(since: watch.pointee.readingSinceMilliseconds, now: now) else { return false }
+        guard isReadAheadDone(since: watch.pointee.readingAheadSinceMilliseconds, now: now) else { return false }
         watch.pointee.noteReadAheadEnd(now: now)
         return true
     }
@@ -35,11 +35,11 @@ extension Delivery {
     /// Whether the lane is done with reading ahead. If not, sets the time of the next check.
     private mutating func isReadAheadDone(since milliseconds: Int64, now: Moment) -> Bool {
         if readAhead.isReadAheadDone(since: milliseconds, fullness, now: now) { return true }
-        readingDueMilliseconds = now.monotonicMilliseconds + Self.readingRecheckMilliseconds
+        readAheadCheckDueMilliseconds = now.monotonicMilliseconds + Self.readAheadRecheckMilliseconds
         return false
     }
 
-    private static var readingRecheckMilliseconds: Int64 { 50 }
+    private static var readAheadRecheckMilliseconds: Int64 { 50 }
 
     mutating func stopReadAhead(for partition: UnsafeMutablePointer<Partition>, now: Moment) {
         apply(readAhead.removePartition(&partition.pointee.lag, now: now), now: now)

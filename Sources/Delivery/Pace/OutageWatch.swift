@@ -8,7 +8,7 @@ struct OutageWatch: BitwiseCopyable {
     /// Since when calls or pushes have waited without a response; `.max`: nothing waits.
     private var waitingSinceMilliseconds = Int64.max
     /// Since when the lane reads ahead before it uses the service again; `.max`: it does not read ahead.
-    private(set) var readingSinceMilliseconds = Int64.max
+    private(set) var readingAheadSinceMilliseconds = Int64.max
     /// When the lane last finished reading ahead, a monotonic time.
     private var readAheadEndMilliseconds = Int64.min
     /// When the lane last finished reading ahead, UNIX milliseconds. A push that was admitted earlier may be
@@ -16,7 +16,7 @@ struct OutageWatch: BitwiseCopyable {
     private(set) var readAheadEndWallMilliseconds = Int64.min
 
     /// Whether calls or pushes are held back, as of the last call of `isHeldBack`.
-    var isReading: Bool { readingSinceMilliseconds != .max }
+    var isReadingAhead: Bool { readingAheadSinceMilliseconds != .max }
 
     mutating func noteWaiting(now: Moment) {
         if waitingSinceMilliseconds == .max { waitingSinceMilliseconds = now.monotonicMilliseconds }
@@ -31,8 +31,8 @@ struct OutageWatch: BitwiseCopyable {
     /// unavailable, the lane reads ahead before each new attempt.
     @inline(__always)
     mutating func isHeldBack(now: Moment) -> Bool {
-        guard readingSinceMilliseconds != .max || isUnavailable(now: now) else { return false }
-        readingSinceMilliseconds = min(readingSinceMilliseconds, now.monotonicMilliseconds)
+        guard readingAheadSinceMilliseconds != .max || isUnavailable(now: now) else { return false }
+        readingAheadSinceMilliseconds = min(readingAheadSinceMilliseconds, now.monotonicMilliseconds)
         return true
     }
 
@@ -42,7 +42,7 @@ struct OutageWatch: BitwiseCopyable {
     }
 
     mutating func noteReadAheadEnd(now: Moment) {
-        readingSinceMilliseconds = .max
+        readingAheadSinceMilliseconds = .max
         (readAheadEndMilliseconds, readAheadEndWallMilliseconds) = (now.monotonicMilliseconds, now.wallMilliseconds)
     }
 

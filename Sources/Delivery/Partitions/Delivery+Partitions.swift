@@ -27,7 +27,7 @@ extension Delivery {
     ) {
         guard let partition = partitions[index] else { return }
         let above = SettledOffsetsText.decode(metadata, committedOffset: settledBelow) ?? []
-        partition.pointee.settledBefore = SettledBefore(below: settledBelow, above: above)
+        partition.pointee.readAgainOffsets = ReadAgainOffsets(below: settledBelow, above: above)
     }
 
     /// Notes which records above the committed offset earlier owners of the partition had settled, so that
@@ -109,16 +109,16 @@ extension Delivery {
     }
 
     /// Whether a partition that is being revoked has no unsettled record left.
-    public func isDrained(_ index: UInt32) -> Bool { partitions[index]?.pointee.outstanding == 0 }
+    public func isDrained(_ index: UInt32) -> Bool { partitions[index]?.pointee.unsettledCount == 0 }
 
     /// Returns the number of a partition's records that are not settled.
-    public func outstanding(_ index: UInt32) -> Int { partitions[index]?.pointee.outstanding ?? 0 }
+    public func unsettledCount(_ index: UInt32) -> Int { partitions[index]?.pointee.unsettledCount ?? 0 }
 
     /// Returns the approximate monotonic time at which the oldest unsettled record was received; nil if all
     /// records are settled.
     public func oldestUnsettledMilliseconds(_ index: UInt32) -> Int64? {
-        guard let partition = partitions[index], partition.pointee.outstanding > 0 else { return nil }
-        return partition.pointee.receipts.milliseconds(of: partition.pointee.ledger.committableOffset)
+        guard let partition = partitions[index], partition.pointee.unsettledCount > 0 else { return nil }
+        return partition.pointee.receiptTimes.milliseconds(of: partition.pointee.ledger.committableOffset)
     }
 
     /// Releases a partition, even if records are unsettled. Records that are under way finish, but no longer

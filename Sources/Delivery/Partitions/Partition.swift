@@ -9,14 +9,14 @@ struct Partition: AssignedPartition, ~Copyable {
     }
 
     var ledger: PartitionLedger
-    var receipts = ReceiptTimes()
+    var receiptTimes = ReceiptTimes()
     var phase = Phase.assigned
     let epoch: UInt32
     let topic: RecordTopic
     let number: Int32
-    var settledBefore = SettledBefore()
+    var readAgainOffsets = ReadAgainOffsets()
     /// The number of records of this assignment that are received and not settled.
-    var outstanding = 0
+    var unsettledCount = 0
     var lag = ReadAhead.Lag()
 
     init(topic: RecordTopic, number: Int32, epoch: UInt32, windowOffsets: Int) {

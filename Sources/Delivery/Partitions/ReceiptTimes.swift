@@ -7,7 +7,7 @@
 /// samples is doubled. So the error stays within a few hundredths of the age.
 package struct ReceiptTimes: ~Copyable {
     static var samplesMax: Int { 128 }
-    static var leastDistanceMilliseconds: Int64 { 250 }
+    static var distanceMillisecondsMin: Int64 { 250 }
 
     private struct Sample: BitwiseCopyable {
         var offset: Int64
@@ -16,21 +16,21 @@ package struct ReceiptTimes: ~Copyable {
 
     private let samples = UnsafeMutablePointer<Sample>.allocate(capacity: ReceiptTimes.samplesMax)
     private var count = 0
-    private var distanceMilliseconds = ReceiptTimes.leastDistanceMilliseconds
+    private var distanceMilliseconds = ReceiptTimes.distanceMillisecondsMin
     private var nextSampleMilliseconds = Int64.min
 
     package init() {}
 
     deinit { samples.deallocate() }
 
-    /// Sets a mark (an offset with its receipt time) for a received record, if the last mark is old enough.
+    /// Adds a sample for a received record, if the last sample is old enough.
     /// - Parameters:
     ///   - committableOffset: when there is no room, samples below this offset may be dropped.
     ///   - isAlone: whether all earlier records are settled, so that earlier samples are not needed.
-    package mutating func note(_ offset: Int64, milliseconds: Int64, committableOffset: Int64, isAlone: Bool) {
+    package mutating func noteReceipt(_ offset: Int64, milliseconds: Int64, committableOffset: Int64, isAlone: Bool) {
         if isAlone {
             count = 0
-            distanceMilliseconds = Self.leastDistanceMilliseconds
+            distanceMilliseconds = Self.distanceMillisecondsMin
             nextSampleMilliseconds = .min
         }
         guard milliseconds >= nextSampleMilliseconds else { return }
@@ -40,8 +40,8 @@ package struct ReceiptTimes: ~Copyable {
         nextSampleMilliseconds = milliseconds + distanceMilliseconds
     }
 
-    /// Returns when the record at `offset` was received; nil if `note` has not been called for it. The time
-    /// may be too early, at most by the time between two marks (see `note`).
+    /// Returns when the record at `offset` was received; nil if `noteReceipt` has not been called for it. The time
+    /// may be too early, at most by the time between two samples.
     package func milliseconds(of offset: Int64) -> Int64? {
         var below = 0
         var above = count
@@ -58,7 +58,7 @@ package struct ReceiptTimes: ~Copyable {
         if first >= Self.samplesMax / 2 {
             for position in first..<count { samples[position - first] = samples[position] }
             count -= first
-            distanceMilliseconds = Self.leastDistanceMilliseconds
+            distanceMilliseconds = Self.distanceMillisecondsMin
         } else {
             for position in 0..<count / 2 { samples[position] = samples[position * 2] }
             count /= 2

@@ -24,7 +24,7 @@ extension Delivery {
                 removeOldAlert(of: record, now: now)
                 records[record].setSentExpiration(by: policies[records[record].policy], now: now)
                 activities.enter(.inFlight, activity)
-                offered = OfferedPush(
+                lastOfferedPush = OfferedPush(
                     record: record,
                     spacingEndMilliseconds: activities[activity].spacingEndMilliseconds
                 )
@@ -32,7 +32,7 @@ extension Delivery {
                 // admission.
                 let spacing = policies[records[record].policy].pace.spacingMilliseconds
                 activities[activity].extendSpacing(until: now.monotonicMilliseconds + spacing)
-                records[record].noteAttempt()
+                records[record].countAttempt()
                 countPush()
                 return record
             }
@@ -53,12 +53,12 @@ extension Delivery {
     /// that a newer state can still replace the push.
     public mutating func pushReturned(_ record: UInt32) {
         let activity = activity(ofCurrent: record, in: .inFlight)
-        precondition(offered.record == record, "another push was offered since")
+        precondition(lastOfferedPush.record == record, "another push was offered since")
         activities.enter(.ready, activity)
-        activities[activity].restorePreviousSpacing(until: offered.spacingEndMilliseconds)
+        activities[activity].restorePreviousSpacing(until: lastOfferedPush.spacingEndMilliseconds)
         records[record].uncountAttempt()
         uncountPush()
-        offered = OfferedPush()
+        lastOfferedPush = OfferedPush()
         pools.prependReady(record, to: PoolKey(records[record].pool))
     }
 
@@ -107,7 +107,7 @@ extension Delivery {
             // Redis learns the limit first and then admits the command again, so that the command waits for
             // the longer spacing.
             activities.enter(.limiting, activity)
-            countLimited()
+            countLimitAnswer()
             call(.limit, record)
         case .retryNow, .retryLater, .limited, .ambiguous, .tokenSuspect, .topicSuspect:
             retry(record, of: activity, result.disposition, isPermitted: result.isRetryPermitted, now: now)

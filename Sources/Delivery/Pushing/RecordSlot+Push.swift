@@ -34,7 +34,7 @@ extension RecordSlot {
     }
 
     /// Counts an attempt. Attempts have no limit; the counter stays at its maximum.
-    mutating func noteAttempt() { if attempts < .max { attempts += 1 } }
+    mutating func countAttempt() { if attempts < .max { attempts += 1 } }
 
     /// Takes an attempt back, because no stream took the push.
     mutating func uncountAttempt() { attempts -= 1 }

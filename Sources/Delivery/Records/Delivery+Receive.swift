@@ -30,17 +30,17 @@ extension Delivery {
         case .accepted: break
         case .alreadySeen: return nil
         case .settledBefore:
-            countSettledBefore()
+            countRecordSettledBefore()
             return nil
         }
-        partition.pointee.receipts.note(
+        partition.pointee.receiptTimes.noteReceipt(
             record.offset,
             milliseconds: now.monotonicMilliseconds,
             committableOffset: partition.pointee.ledger.committableOffset,
-            isAlone: partition.pointee.outstanding == 0
+            isAlone: partition.pointee.unsettledCount == 0
         )
-        partition.pointee.outstanding += 1
-        countReceived()
+        partition.pointee.unsettledCount += 1
+        countReceivedRecord()
         return partition
     }
 
@@ -61,7 +61,7 @@ extension Delivery {
             partition: record.partition,
             epoch: partition.pointee.epoch,
             offset: record.offset,
-            isReadAgain: partition.pointee.settledBefore.contains(record.offset),
+            isReadAgain: partition.pointee.readAgainOffsets.contains(record.offset),
             sourcePartition: partition.pointee.number,
             sourceOffset: record.offset,
             recordMilliseconds: record.timestampMilliseconds,

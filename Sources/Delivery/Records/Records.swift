@@ -20,7 +20,7 @@ struct Records: ~Copyable {
     /// Bytes of the blocks in use: texts, tokens, bodies.
     var blockBytes: Int { arena.usedBytes }
     /// Bytes of all chunks of blocks, in use or free.
-    var keptBytes: Int { arena.chunksBytes }
+    var allocatedBytes: Int { arena.chunksBytes }
     mutating func releaseFreeBlocks() { arena.releaseFreeChunks() }
 
     /// Bytes of memory for one record without its blocks.

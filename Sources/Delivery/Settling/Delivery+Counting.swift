@@ -38,7 +38,7 @@ extension Delivery {
         precondition(records[record].settlement == nil)
         records.finish(record, .superseded)
         count(.superseded)
-        countWithoutResult(of: record)
+        countSupersededWithoutResult(of: record)
         guard records[record].trace.count == 0 else {
             produce(.trace, record)
             return true

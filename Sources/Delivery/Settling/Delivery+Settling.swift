@@ -129,7 +129,7 @@ extension Delivery {
         records.enter(.settled, record)
         if let partition = partitions.current(slot.pointee.partition, epoch: slot.pointee.epoch) {
             partition.pointee.ledger.settle(slot.pointee.offset, isPublished: !slot.pointee.isLeftOutOfMetadata)
-            partition.pointee.outstanding -= 1
+            partition.pointee.unsettledCount -= 1
         }
         records.free(record)
     }
@@ -139,7 +139,7 @@ extension Delivery {
         let slot = records.address(of: record)
         precondition(slot.pointee.isAcknowledged)
         returnRider(of: record, now: now)
-        partitions.current(slot.pointee.partition, epoch: slot.pointee.epoch)?.pointee.outstanding -= 1
+        partitions.current(slot.pointee.partition, epoch: slot.pointee.epoch)?.pointee.unsettledCount -= 1
         refundUnsentStart(record)
         guard slot.pointee.isAcknowledged else { return records.enter(.refunding, record) }
         records.enter(.dropped, record)

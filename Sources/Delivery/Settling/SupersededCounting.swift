@@ -3,12 +3,12 @@ import LiveActivity
 /// Decides whether a superseded command gets a result of its own, or is only counted by the command that
 /// replaces it.
 struct SupersededCounting {
-    let results: SupersededResults
+    let mode: SupersededResultMode
 
     /// Whether superseded commands are counted now.
     /// - Parameter isBacklogKnown: whether the lane is known to be behind.
     func isOn(isBacklogKnown: Bool) -> Bool {
-        switch results {
+        switch mode {
         case .each: false
         case .countedWhenBehind: isBacklogKnown
         case .counted: true

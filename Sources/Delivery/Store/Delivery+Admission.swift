@@ -58,7 +58,7 @@ extension Delivery {
         case .alertAlreadyAccepted where records[record].carriedAlert != nil:
             leaveOutAnsweredAlert(of: record)
             call(.admit, record)
-        case .overtaken:
+        case .alertAwaitsCarrier:
             if isSuperseded(activity) { return replaceCurrent(of: activity, now: now) }
             // The newer command may be held, and then no lane reads it again. Registering this command's
             // token releases it.
@@ -67,8 +67,8 @@ extension Delivery {
                 return call(.register, record)
             }
             awaitCarrier(of: activity, now: now)
-        case .departures where memberships.has(ChangingMember(record, records[record], .activity)):
-            memberships.set(.admit, of: ChangingMember(record, records[record], .activity))
+        case .departures where membershipChanges.has(ChangingMember(record, records[record], .activity)):
+            membershipChanges.set(.admit, of: ChangingMember(record, records[record], .activity))
         case .held: finishCurrent(record, .held, now: now)
         case .unchanged: finishCurrent(record, .unchanged, now: now)
         case .ended: finishCurrent(record, .ended, now: now)
@@ -122,7 +122,7 @@ extension Delivery {
         } else {
             records.setRegistration(of: record, to: reply.registration)
             slot.pointee.allow(reply)
-            if reply.isDemoted { countDemoted() }
+            if reply.isDemoted { countDemotedPush() }
         }
         let policy = policies[slot.pointee.policy]
         let pool = slot.pointee.pool

@@ -117,7 +117,7 @@ extension Delivery {
         else { return }
         records.write(older.alert, of: older.olderAlertVersion ?? older.version, intoBodyOf: record)
         slot.pointee.priority = max(slot.pointee.priority, older.priority)
-        countAlertCarried()
+        countCarriedAlert()
     }
 }
 

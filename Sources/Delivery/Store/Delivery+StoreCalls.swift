@@ -104,7 +104,7 @@ extension Delivery {
             guard case .refunded(let draw) = slot.pointee.startDraw else { preconditionFailure("nothing to refund") }
             return .refundStart(startBudget: policies[slot.pointee.policy].startBudget, draw: draw)
         case .confirmActivityDepartures, .confirmDeviceDepartures:
-            return .confirmDepartures(atMilliseconds: memberships.leftAtMilliseconds(of: ChangingMember(ticket)))
+            return .confirmDepartures(atMilliseconds: membershipChanges.leftAtMilliseconds(of: ChangingMember(ticket)))
         case .reportLifetimeEvent:
             return .reportLifetimeEvent(lifetimeEvent(of: slot, now: now), keeping: keptCommand(of: slot))
         case .checkLifetime: return lifeCheck(of: slot)

@@ -30,7 +30,7 @@ extension Delivery {
             replaceRider(of: newer, by: newer)
             records.setRider(of: newer, to: source)
             activities[records[newer].activity].lastRider = source
-            countAlertCarried()
+            countCarriedAlert()
             guard source != older else { return true }
         }
         // Redis must not settle the older command now: it would take the command's alert as sent or replaced.
@@ -88,7 +88,7 @@ extension Delivery {
                 if records[head].digest == nil { finishRider(of: head) }
                 return
             }
-            countCoalesced(of: head)
+            countCoalescing(of: head)
             _ = activities[activity].waiting.popFirst(in: &records)
             // The older state gets a result of its own. The current command must not count it: a count is
             // safe only until the offset of the counting command is committed, and the current command's
@@ -116,7 +116,7 @@ extension Delivery {
             records.write(alert, of: version, intoBodyOf: record)
             slot.pointee.setDigest()
             slot.pointee.priority = max(slot.pointee.priority, held.priority != 0 ? held.priority : 10)
-            countAlertCarried()
+            countCarriedAlert()
         } catch {
             // The held command is not valid. Causeway writes only valid commands, so another program wrote
             // it. The state is admitted without its alert.

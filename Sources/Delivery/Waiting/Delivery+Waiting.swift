@@ -14,7 +14,7 @@ extension Delivery {
         records[record].activity = activity
         let rider = activities[activity].riderAwaitingCarrier.record
         if rider != .max, !records[record].isLifetimeEnd, records.areSameVersion(rider, record) {
-            countCoalesced(of: record)
+            countCoalescing(of: record)
             records.passToken(from: record, to: rider)
             linkToRegistration(record)
             finish(record, .duplicate)
@@ -63,7 +63,7 @@ extension Delivery {
             records.passToken(from: record, to: tail)
             finish(record, .ended)
         } else if records.mayReplace(tail, by: record) {
-            countCoalesced(of: record)
+            countCoalescing(of: record)
             records.passToken(from: tail, to: record)
             activities[activity].waiting.replaceLast(by: record, in: &records)
             supersede(tail, by: record, now: now)
@@ -92,7 +92,7 @@ extension Delivery {
     private mutating func mergeLate(_ record: UInt32, behind tail: UInt32, of activity: UInt32, now: Moment) -> Bool {
         switch (records[record].event, records[tail].event) {
         case (.end, .update):
-            countCoalesced(of: record)
+            countCoalescing(of: record)
             records.passToken(from: tail, to: record)
             activities[activity].waiting.replaceLast(by: record, in: &records)
             supersede(tail, by: record, as: .ended, now: now)
@@ -107,7 +107,7 @@ extension Delivery {
             guard !records[head].isStart else { fallthrough }
             activities[activity].waiting.prepend(record, in: &records)
         default:
-            countCoalesced(of: record)
+            countCoalescing(of: record)
             records.passToken(from: record, to: tail)
             return supersede(record, by: tail, now: now)
         }
@@ -120,7 +120,7 @@ extension Delivery {
         guard let start = activities[activity].waiting.predecessor(of: end, in: records),
             records.isSuperseded(start, by: end)
         else { return }
-        countCoalesced(of: start)
+        countCoalescing(of: start)
         activities[activity].waiting.remove(start, in: &records)
         supersede(start, by: end, now: now)
     }
@@ -128,7 +128,7 @@ extension Delivery {
     /// Finishes a record whose command already waits in another record. If the command is a held start, the
     /// other record settles it in Redis.
     private mutating func finish(_ record: UInt32, asDuplicateOf waiting: UInt32) {
-        countCoalesced(of: record)
+        countCoalescing(of: record)
         records.passToken(from: record, to: waiting)
         linkToRegistration(record)
         finish(record, .duplicate)
@@ -153,7 +153,7 @@ extension Delivery {
     mutating func putBackCurrent(of activity: UInt32, now: Moment) {
         let current = activities[activity].current
         if isSuperseded(activity) {
-            countCoalesced(of: current)
+            countCoalescing(of: current)
             supersedeCurrent(of: activity, now: now)
         } else {
             replaceOlder(than: current, of: activity, now: now)
@@ -165,7 +165,7 @@ extension Delivery {
     /// were read while it was under way. Behind it they would not be sent, because Redis supersedes them.
     private mutating func replaceOlder(than current: UInt32, of activity: UInt32, now: Moment) {
         while let head = activities[activity].waiting.head, records.isSuperseded(head, by: current) {
-            countCoalesced(of: head)
+            countCoalescing(of: head)
             _ = activities[activity].waiting.popFirst(in: &records)
             records.passToken(from: head, to: current)
             supersede(head, by: current, now: now)

@@ -33,7 +33,7 @@ public enum StoreVerdict: UInt8, Sendable, CaseIterable {
     case tokenFound
     /// The command carries an alert, and a newer version is admitted but not settled. That version can carry
     /// the alert.
-    case overtaken
+    case alertAwaitsCarrier
     /// The held command has an alert (``StoreReply/heldCommand``), and this command has none: add the held
     /// alert and admit the command again. Nothing was changed.
     case alertHeld

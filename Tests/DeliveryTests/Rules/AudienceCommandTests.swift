@@ -81,7 +81,7 @@ import Testing
         core.handBack(first, .fannedOut)
         #expect(core.results.isEmpty)
         #expect(core.committableOffset == 2)
-        #expect(core.counters.fannedOut == 2)
+        #expect(core.counters.fannedOutCommands == 2)
     }
 
     /// An activity and an audience with the same name are different.

@@ -26,7 +26,7 @@ import Testing
         core.answer(.accepted)
         let result = try #require(core.results.first)
         #expect(result.priority == 5 && result.isDemoted && result.budgetLeft == 0)
-        #expect(core.counters.demoted == 1)
+        #expect(core.counters.demotedPushes == 1)
     }
 
     @Test func `The spend is in the result`() throws {
@@ -84,7 +84,7 @@ import Testing
         core.elapse(3_010)
         core.carry()
         #expect(core.outcomes == ["u1 accepted"])
-        #expect(core.counters.limited == 1)
+        #expect(core.counters.limitAnswers == 1)
     }
 
     @Test func `A limited state is replaced by a newer one`() {

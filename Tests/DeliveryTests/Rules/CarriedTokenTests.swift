@@ -141,7 +141,7 @@ import Testing
     @Test func `A held command takes the alert of the command that it overtook`() {
         let core = CoreHarness()
         core.receive(.alert(1, beside: Self.bringing()))
-        core.reply(.overtaken)
+        core.reply(.alertAwaitsCarrier)
         #expect(core.waiting == ["register u1"])
         core.reply(.registered, held: .update(2))
         #expect(core.outcomes == ["u1 superseded"])
@@ -168,7 +168,7 @@ import Testing
     func `Without a held command an alert waits for the state that overtook it`(isRefused: Bool) {
         let core = CoreHarness()
         core.receive(.alert(1, beside: Self.bringing()))
-        core.reply(.overtaken)
+        core.reply(.alertAwaitsCarrier)
         if isRefused { core.refuse("NOPERM") } else { core.reply(.registered) }
         #expect(core.outcomes == [])
         core.receive(.update(2))

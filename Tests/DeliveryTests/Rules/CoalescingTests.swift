@@ -9,7 +9,7 @@ import Testing
         core.receive(.update(1), .update(2), .update(3))
         #expect(core.outcomes == ["u1 superseded", "u2 superseded"])
         #expect(core.waiting == ["admit u3"])
-        #expect(core.counters.coalesced == 2)
+        #expect(core.counters.coalescedCommands == 2)
         core.acknowledgeProductions()
         #expect(core.committableOffset == 2)
     }

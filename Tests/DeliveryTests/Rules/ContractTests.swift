@@ -52,7 +52,7 @@ import Testing
         #expect(core.deadLetters.map(\.error) == ["undecodable"] && core.deadLetters.map(\.value) == [record])
         #expect(core.deadLetters.first?.detail.hasPrefix(detail) == true, "\(core.deadLetters)")
         #expect(core.calls.isEmpty)
-        #expect(core.counters(of: 0).undecodable == 1)
+        #expect(core.counters(of: 0).undecodableCommands == 1)
     }
 
     @Test func `The id of a command that lost fields and cannot be decoded is in its result`() {
@@ -72,7 +72,7 @@ import Testing
         let table = Self.update(1, of: "b", #"{"rows":[1,2],"new":{}}"#)
         core.receive(.update(1), table, .end(1, of: "c"), .start(1, of: "d"))
         #expect(core.deadLetters.isEmpty && core.calls.count == 4)
-        #expect(core.counters(of: 0).undecodable == 0)
+        #expect(core.counters(of: 0).undecodableCommands == 0)
     }
 
     @Test func `A start is checked against the type that it names`() {
@@ -109,7 +109,7 @@ import Testing
         let core = Self.core(rejectsMismatches: false)
         core.receive(Self.update(1, #"{"n":"1"}"#), Self.update(1, of: "b", #"{"n":false}"#))
         #expect(core.deadLetters.isEmpty && core.waiting == ["admit u1", "admit b.u1"])
-        #expect(core.counters(of: 0).undecodable == 2)
+        #expect(core.counters(of: 0).undecodableCommands == 2)
         let taken = core.delivery.takeContractWarning()
         let warning = try #require(taken)
         #expect(warning.application == 0 && warning.source == "causeway.commands/0/0")
@@ -154,8 +154,8 @@ import Testing
                 )
             }
         }
-        #expect(core.counters(of: 0).undecodable == 4_000)
-        #expect(core.counters(of: 1).undecodable == 8_000)
+        #expect(core.counters(of: 0).undecodableCommands == 4_000)
+        #expect(core.counters(of: 1).undecodableCommands == 8_000)
     }
 
     @Test(arguments: [

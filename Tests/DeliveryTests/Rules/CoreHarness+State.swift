@@ -27,7 +27,7 @@ extension CoreHarness {
     func hasRoom(for offset: Int64, partition: UInt32) -> Bool { delivery.hasRoom(for: offset, partition: partition) }
     func hasPush(_ pool: PoolIndex) -> Bool { delivery.hasPush(pool) }
     func isDrained(_ index: UInt32) -> Bool { delivery.isDrained(index) }
-    func outstanding(_ index: UInt32) -> Int { delivery.outstanding(index) }
+    func unsettledCount(_ index: UInt32) -> Int { delivery.unsettledCount(index) }
     func committableOffset(_ index: UInt32) -> Int64? { delivery.committableOffset(index) }
 
     /// The oldest call.

@@ -32,12 +32,12 @@ import Testing
         #expect(counts(core) == ["u3 accepted 2"])
         core.acknowledgeAll()
         #expect(core.committableOffset == 3)
-        #expect(core.counters[.superseded] == 2 && core.counters.coalesced == 2)
+        #expect(core.counters[.superseded] == 2 && core.counters.coalescedCommands == 2)
         #expect(core.counters(of: 0).supersededWithoutResult == 2)
     }
 
-    @Test(arguments: [SupersededResults.each, .countedWhenBehind])
-    func `With other settings nothing is counted`(choice: SupersededResults) {
+    @Test(arguments: [SupersededResultMode.each, .countedWhenBehind])
+    func `With other settings nothing is counted`(choice: SupersededResultMode) {
         let core = counting { $0.supersededResults = choice }
         core.receive(.update(1), .update(2))
         #expect(counts(core) == ["u1 superseded 0"])

@@ -50,7 +50,7 @@ import Testing
         let core = coreWithAlertAboveARecordThatWaits()
         #expect(try handOver(core) == 1)
         readAgain(core)
-        #expect(core.counters.settledBefore == 1)
+        #expect(core.counters.recordsSettledBefore == 1)
         #expect(core.waiting == ["admit b.u1", "admit u2"])
         core.carry()
         core.carry()
@@ -64,14 +64,14 @@ import Testing
         let core = coreWithAlertAboveARecordThatWaits()
         #expect(try handOver(core, logEnd: 1) == 0)
         readAgain(core)
-        #expect(core.counters.settledBefore == 0)
+        #expect(core.counters.recordsSettledBefore == 0)
     }
 
     @Test func `Unreadable metadata is refused, and everything is read again`() throws {
         let core = coreWithAlertAboveARecordThatWaits()
         #expect(try handOver(core) { $0[0] = UInt8(ascii: "9") } == nil)
         readAgain(core)
-        #expect(core.counters.settledBefore == 0)
+        #expect(core.counters.recordsSettledBefore == 0)
         #expect(core.recordsInProgress == 3)
     }
 
@@ -82,7 +82,7 @@ import Testing
         core.reply(.wait, number: 900)
         #expect(try handOver(core) == 1, "its record had not been read again by then")
         readAgain(core)
-        #expect(core.counters.settledBefore == 1)
+        #expect(core.counters.recordsSettledBefore == 1)
     }
 
     /// The command that the first registration released is in progress, so both registrations must be read

@@ -13,7 +13,7 @@ import Testing
         core.receive(.update(1, of: "b"))
         core.reply(.wait, number: 900)
         core.beginRevoking(core.commands)
-        #expect(core.outstanding(core.commands) == 1)
+        #expect(core.unsettledCount(core.commands) == 1)
         core.elapse(1_010)
         #expect(core.waiting == [])
         #expect(core.outcomes == [])
@@ -85,7 +85,7 @@ import Testing
         core.reply(.tokenFound)
         core.carry(disposition)
         core.beginRevoking(core.commands)
-        #expect(core.outstanding(core.commands) == 1, "the update is dropped")
+        #expect(core.unsettledCount(core.commands) == 1, "the update is dropped")
         core.elapse(410)
         core.carry(disposition)
         core.elapse(810)
@@ -172,7 +172,7 @@ import Testing
         core.acknowledgeAll()
         #expect(core.outcomes == ["u1 accepted"])
         #expect(core.committableOffset == 0)
-        #expect(core.outstanding(core.commands) == 1)
+        #expect(core.unsettledCount(core.commands) == 1)
         core.reply(.unchanged)
         core.acknowledgeAll()
         #expect(core.committableOffset == 1)
@@ -198,7 +198,7 @@ import Testing
         core.receiveOne(.update(1, of: "b"), partition: core.commands, offset: 0)
         core.endBatch()
         #expect(core.waiting == ["admit u1"])
-        #expect(core.outstanding(core.commands) == 1)
+        #expect(core.unsettledCount(core.commands) == 1)
     }
 
     @Test func `A record of a partition that is not assigned is dropped`() {

@@ -71,12 +71,12 @@ import Testing
     @Test func `A waiting rider goes to the carrier of a rider`() throws {
         let core = CoreHarness()
         core.receive(.alert(2, beside: #""token":"ABCDEF0123456789","environment":"production","#))
-        core.reply(.overtaken)
+        core.reply(.alertAwaitsCarrier)
         core.reply(.registered, held: .update(8))
         core.receive(.alert(5))
         core.receive(.start(7))
         core.receive(.update(9))
-        core.reply(.overtaken)
+        core.reply(.alertAwaitsCarrier)
         core.acknowledgeAll()
         core.reply(.registered, held: .update(8), toNewest: true)
         core.receive(.update(10))
@@ -93,7 +93,7 @@ import Testing
     @Test func `An overtaken alert waits for the state that overtook it`() throws {
         let core = CoreHarness()
         core.receive(.alert(1))
-        core.reply(.overtaken)
+        core.reply(.alertAwaitsCarrier)
         #expect(core.outcomes == [])
         core.elapse(4_000)
         core.receive(.update(2))
@@ -109,7 +109,7 @@ import Testing
     @Test func `An overtaken alert waits only for its patience`() {
         let core = CoreHarness { $0.riderWaitMilliseconds = 7_000 }
         core.receive(.alert(1))
-        core.reply(.overtaken)
+        core.reply(.alertAwaitsCarrier)
         core.elapse(6_999)
         #expect(core.outcomes == [])
         #expect(core.nextDueMilliseconds != nil)
@@ -128,7 +128,7 @@ import Testing
         core.answer(.limited)
         core.acknowledgeSettlements()
         core.elapse(60_010)
-        core.reply(.overtaken)
+        core.reply(.alertAwaitsCarrier)
         core.elapse(10_010)
         #expect(core.outcomes.last == "u2 superseded")
     }
@@ -137,7 +137,7 @@ import Testing
         let core = CoreHarness()
         core.receive(.alert(1))
         core.receive(.update(2))
-        core.reply(.overtaken)
+        core.reply(.alertAwaitsCarrier)
         #expect(core.outcomes == [])
         #expect(core.waiting == ["admit u2"])
     }
@@ -146,11 +146,11 @@ import Testing
         let core = CoreHarness()
         core.receive(.alert(1))
         core.receive(.alert(2))
-        core.reply(.overtaken)
+        core.reply(.alertAwaitsCarrier)
         #expect(core.outcomes == ["u1 superseded"], "u2 has an alert of its own")
-        core.reply(.overtaken)
+        core.reply(.alertAwaitsCarrier)
         core.receive(.alert(1))
-        core.reply(.overtaken)
+        core.reply(.alertAwaitsCarrier)
         #expect(core.outcomes == ["u1 superseded", "u1 superseded"])
         core.receive(.alert(3))
         #expect(core.outcomes.last == "u2 superseded")
@@ -159,7 +159,7 @@ import Testing
     @Test func `An overtaken alert that comes again is a duplicate`() {
         let core = CoreHarness()
         core.receive(.alert(1))
-        core.reply(.overtaken)
+        core.reply(.alertAwaitsCarrier)
         core.receive(CommandText.update(1, id: "again", alert: true))
         #expect(core.outcomes == ["again duplicate"])
     }
@@ -167,7 +167,7 @@ import Testing
     @Test func `An older state does not take a rider`() throws {
         let core = CoreHarness()
         core.receive(.alert(2))
-        core.reply(.overtaken)
+        core.reply(.alertAwaitsCarrier)
         core.receive(.update(1))
         #expect(try core.called.admission?.carriesAlert == false)
         core.reply(.superseded)
@@ -179,7 +179,7 @@ import Testing
     @Test func `A start drops a waiting rider of the earlier life`() {
         let core = CoreHarness()
         core.receive(.alert(1))
-        core.reply(.overtaken)
+        core.reply(.alertAwaitsCarrier)
         core.receive(.start(2))
         #expect(core.outcomes == ["u1 superseded"])
         #expect(core.waiting == ["lookUpToken s2"])
@@ -188,7 +188,7 @@ import Testing
     @Test func `A command that is overtaken without an alert is superseded`() {
         let core = CoreHarness()
         core.receive(.update(1))
-        core.reply(.overtaken)
+        core.reply(.alertAwaitsCarrier)
         #expect(core.outcomes == ["u1 superseded"])
     }
 
@@ -200,7 +200,7 @@ import Testing
         core.receive(.alert(2))
         core.receive(.update(3))
         core.beginRevoking(core.commands)
-        #expect(core.outstanding(core.commands) == 1)
+        #expect(core.unsettledCount(core.commands) == 1)
         core.carry()
         core.acknowledgeAll()
         #expect(core.outcomes == ["u1 accepted"])
@@ -211,7 +211,7 @@ import Testing
     @Test func `A waiting rider is dropped with its partition`() {
         let core = CoreHarness()
         core.receive(.alert(1))
-        core.reply(.overtaken)
+        core.reply(.alertAwaitsCarrier)
         core.beginRevoking(core.commands)
         #expect(core.isDrained(core.commands) && core.recordsInProgress == 0)
         core.elapse(20_000)
@@ -222,7 +222,7 @@ import Testing
         let core = CoreHarness()
         core.receive(.alert(1))
         core.beginRevoking(core.commands)
-        core.reply(.overtaken)
+        core.reply(.alertAwaitsCarrier)
         #expect(core.outcomes == [])
         #expect(core.isDrained(core.commands) && core.recordsInProgress == 0)
         #expect(core.committableOffset == 0)

@@ -21,8 +21,8 @@ struct SimulatedPhone {
     var starts = 0
     /// The alerts that rang, each by the sequence of its command.
     var alerts: Set<Int> = []
-    /// The alerts for which Redis answered `overtaken`, each by the sequence of its command.
-    var overtaken: Set<Int> = []
+    /// The alerts for which Redis answered `alertAwaitsCarrier`, each by the sequence of its command.
+    var alertsAwaitingCarrier: Set<Int> = []
     /// The versions that came with priority 10.
     var urgent: Set<Version> = []
     /// Rules that a push broke, for example an update that was admitted after the end.
@@ -51,9 +51,9 @@ struct SimulatedPhone {
         // A push with the timestamp of the shown state repeats the push of this state, so its alert may ring
         // again.
         if push.alert >= 0, push.timestamp != shown?.timestamp {
-            // If Redis answered `overtaken` for an alert, the alert may ring after a newer alert: Redis does
+            // If Redis answered `alertAwaitsCarrier` for an alert, the alert may ring after a newer alert: Redis does
             // not know whether the newer state had an alert that rang.
-            if let newest = alerts.max(), push.alert < newest, !overtaken.contains(push.alert) {
+            if let newest = alerts.max(), push.alert < newest, !alertsAwaitingCarrier.contains(push.alert) {
                 violations.append("\(activity): the alert of #\(push.alert) rang after that of #\(newest)")
             }
             alerts.insert(push.alert)

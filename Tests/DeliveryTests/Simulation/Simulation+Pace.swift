@@ -10,8 +10,8 @@ extension Simulation {
         switch (call.ticket.purpose, reply.verdict) {
         case (.lookUpToken, .tokenFound):
             pace.lastStartDraws[activity] = now
-        case (.admit, .overtaken):
-            phones[activity]?.overtaken.insert(alert(of: view))
+        case (.admit, .alertAwaitsCarrier):
+            phones[activity]?.alertsAwaitingCarrier.insert(alert(of: view))
         case (.admit, .send) where view.isStart:
             // Redis repeats its verdict to the same record. Only the first verdict fills the activity's
             // budget.

@@ -87,7 +87,7 @@ final class Simulation {
     init(
         seed: UInt64,
         kind: SimulationParameters.Kind = .plain,
-        supersededResults: SupersededResults? = nil,
+        supersededResults: SupersededResultMode? = nil,
         commits: SimulatedCommits? = nil
     ) {
         self.seed = seed
@@ -95,7 +95,7 @@ final class Simulation {
         random = SplitMix64(simulationSeed: seed)
         var parameters = SimulationParameters(&random, kind: kind)
         var coin = SplitMix64(simulationSeed: ~seed)
-        parameters.supersededResults = supersededResults ?? SupersededResults.allCases[coin.number(0...2)]
+        parameters.supersededResults = supersededResults ?? SupersededResultMode.allCases[coin.number(0...2)]
         self.parameters = parameters
         log = SimulatedLog(partitions: parameters.partitions, topics: parameters.deferrals == nil ? 2 : 3)
         store = StoreModel(nowMilliseconds: now)

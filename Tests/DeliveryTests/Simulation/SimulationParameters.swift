@@ -131,7 +131,7 @@ struct SimulationParameters {
 
     /// Whether a command that is superseded before Redis has seen it has a result of its own, or another
     /// result counts it.
-    var supersededResults = SupersededResults.each
+    var supersededResults = SupersededResultMode.each
 
     /// Chooses the values of the kind last, so that other kinds do not change the runs of kind `plain`.
     init(_ random: inout SplitMix64, kind: Kind) {

@@ -6,10 +6,10 @@ import Testing
 @Suite struct ReceiptTimesTests {
     @Test func `Records of one moment share an entry`() {
         var times = ReceiptTimes()
-        times.note(10, milliseconds: 1_000, committableOffset: 10, isAlone: true)
-        times.note(11, milliseconds: 1_249, committableOffset: 10, isAlone: false)
-        times.note(12, milliseconds: 1_250, committableOffset: 10, isAlone: false)
-        times.note(13, milliseconds: 1_400, committableOffset: 10, isAlone: false)
+        times.noteReceipt(10, milliseconds: 1_000, committableOffset: 10, isAlone: true)
+        times.noteReceipt(11, milliseconds: 1_249, committableOffset: 10, isAlone: false)
+        times.noteReceipt(12, milliseconds: 1_250, committableOffset: 10, isAlone: false)
+        times.noteReceipt(13, milliseconds: 1_400, committableOffset: 10, isAlone: false)
         var found: [Int64?] = []
         for offset in 9...13 as ClosedRange<Int64> { found.append(times.milliseconds(of: offset)) }
         #expect(found == [nil, 1_000, 1_000, 1_250, 1_250])
@@ -17,8 +17,8 @@ import Testing
 
     @Test func `A record that is alone starts the list again`() {
         var times = ReceiptTimes()
-        times.note(1, milliseconds: 0, committableOffset: 1, isAlone: true)
-        times.note(2, milliseconds: 100, committableOffset: 2, isAlone: true)
+        times.noteReceipt(1, milliseconds: 0, committableOffset: 1, isAlone: true)
+        times.noteReceipt(2, milliseconds: 100, committableOffset: 2, isAlone: true)
         let (first, second) = (times.milliseconds(of: 1), times.milliseconds(of: 2))
         #expect(first == nil && second == 100)
     }
@@ -28,7 +28,7 @@ import Testing
     @Test func `The error grows only with the age`() throws {
         var times = ReceiptTimes()
         for offset in 0..<Int64(100_000) {
-            times.note(offset, milliseconds: offset * 100, committableOffset: 0, isAlone: offset == 0)
+            times.noteReceipt(offset, milliseconds: offset * 100, committableOffset: 0, isAlone: offset == 0)
         }
         let oldest = times.milliseconds(of: 0)
         #expect(oldest == 0)
@@ -45,7 +45,12 @@ import Testing
     @Test func `Settled records make room`() throws {
         var times = ReceiptTimes()
         for offset in 0..<Int64(10_000) {
-            times.note(offset, milliseconds: offset * 100, committableOffset: max(0, offset - 50), isAlone: offset == 0)
+            times.noteReceipt(
+                offset,
+                milliseconds: offset * 100,
+                committableOffset: max(0, offset - 50),
+                isAlone: offset == 0
+            )
             guard offset >= 50 else { continue }
             let oldest = offset - 50
             let found = times.milliseconds(of: oldest)

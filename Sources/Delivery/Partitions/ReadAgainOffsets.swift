@@ -1,28 +1,28 @@
 /// The records of a partition that were settled before and are read again because Redis lost data. (R25)
-struct SettledBefore {
-    let below: Int64
-    /// The ranges of settled offsets above `below`, ascending and disjoint.
-    private let above: [Range<Int64>]
+struct ReadAgainOffsets {
+    let settledBelow: Int64
+    /// The ranges of settled offsets above `settledBelow`, ascending and disjoint.
+    private let rangesAbove: [Range<Int64>]
     private let end: Int64
 
     /// Makes the value for a partition in which no owner has settled a record.
     init() { self.init(below: .min, above: []) }
 
     init(below: Int64, above: [Range<Int64>]) {
-        self.below = below
-        self.above = above
+        settledBelow = below
+        rangesAbove = above
         end = above.last?.upperBound ?? below
     }
 
     func contains(_ offset: Int64) -> Bool {
         guard offset < end else { return false }
-        if offset < below { return true }
+        if offset < settledBelow { return true }
         // Binary search for the first range that ends above the offset.
-        var (first, last) = (0, above.count)
+        var (first, last) = (0, rangesAbove.count)
         while first < last {
             let middle = (first + last) / 2
-            if above[middle].upperBound <= offset { first = middle + 1 } else { last = middle }
+            if rangesAbove[middle].upperBound <= offset { first = middle + 1 } else { last = middle }
         }
-        return first < above.count && above[first].contains(offset)
+        return first < rangesAbove.count && rangesAbove[first].contains(offset)
     }
 }
