@@ -170,7 +170,7 @@ final class CoreRun {
                 result.activity = view.activity
                 result.status = view.status
                 result.reason = view.reason.isEmpty ? nil : view.reason
-                result.isOfLifetime = view.isOfLifetime
+                result.isLifetimeCommand = view.isLifetimeCommand
                 if view.attempts > 0 {
                     result.apnsIdentifier = view.apnsIdentifier
                     result.timestamp = view.sentTimestamp

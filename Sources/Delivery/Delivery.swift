@@ -16,7 +16,7 @@ import Synchronization
 /// - When both are acknowledged, its partition's ledger counts its offset as settled.
 ///
 /// What must hold:
-/// - At most one command of an activity is worked on at a time (`ActivitySlot.current`). All others wait
+/// - At most one command of an activity is worked on at a time (`ActivitySlot.currentCommand`). All others wait
 ///   without an admission, and a newer state still replaces them.
 /// - A slot is freed only when no call, push or production names it. Otherwise a late reply would change
 ///   another record, to which the slot was given.

@@ -21,7 +21,7 @@ public struct ResultRecord {
     /// APNs' reason, or Causeway's own.
     public var reason: UnsafeRawBufferPointer?
     /// Whether Causeway made the command, because the activity's lifetime was over.
-    public var isOfLifetime = false
+    public var isLifetimeCommand = false
     /// `apns-id`, a UUID: its first and its last eight bytes.
     public var apnsIdentifier: (UInt64, UInt64)?
     /// The priority that was sent, 5 or 10; 0 if nothing was sent.
@@ -83,7 +83,7 @@ public struct ResultRecord {
         if supersededCount > 0 { writer.member("superseded", Int64(supersededCount)) }
         if status != 0 { writer.member("status", Int64(status)) }
         writer.member("reason", reason)
-        if isOfLifetime {
+        if isLifetimeCommand {
             writer.key("cause")
             writer.string("lifetime")
         }

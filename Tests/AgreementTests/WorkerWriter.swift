@@ -67,7 +67,7 @@ struct WorkerWriter {
         (result.supersededCount, result.status) = (
             randomNumber(0...2), randomBool() ? UInt16(randomNumber(100...599)) : 0
         )
-        (result.isOfLifetime, result.isDemoted) = (randomBool(), randomBool())
+        (result.isLifetimeCommand, result.isDemoted) = (randomBool(), randomBool())
         if randomBool() { result.apnsIdentifier = (randomness.next(), randomness.next()) }
         (result.priority, result.budgetLeft) = ([0, 5, 10][randomNumber(0...2)], randomNumber(-1...3))
         if randomBool() { result.droppedFieldNames = randomBytes(droppedFields) }

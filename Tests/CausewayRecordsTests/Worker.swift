@@ -80,7 +80,7 @@ enum Worker {
                 (result.device, result.reason, result.policy) = (text, text, text)
                 (result.channel, result.droppedFieldNames) = ((channel, .sandbox), dropped)
                 (result.supersededCount, result.status, result.priority, result.isDemoted) = (12, 200, 5, true)
-                result.isOfLifetime = true
+                result.isLifetimeCommand = true
                 (result.budgetLeft, result.attempts, result.timestamp) = (14, 2, 1_790_000_000)
                 result.apnsIdentifier = (0x0123_4567_89AB_CDEF, 0xFEDC_BA98_7654_3210)
                 (result.recordMilliseconds, result.receivedMilliseconds) = (1_790_000_000_001, 1_790_000_000_002)

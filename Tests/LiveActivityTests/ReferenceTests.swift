@@ -99,7 +99,7 @@ struct ReferenceTests {
             (least.app, least.activity, least.audience, least.device) = (texts[1], texts[2], texts[2], texts[2])
             least.channel = (texts[3]!, .sandbox)
             (least.supersededCount, least.status, least.reason) = (1, 410, texts[5])
-            least.isOfLifetime = true
+            least.isLifetimeCommand = true
             (least.apnsIdentifier, least.priority, least.isDemoted, least.budgetLeft) = ((1, 2), 5, true, 0)
             least.droppedFieldNames = texts[5]!
             (least.policy, least.attempts, least.timestamp) = (texts[5], 2, 1_790_000_000)

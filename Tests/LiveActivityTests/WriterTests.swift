@@ -150,7 +150,7 @@ struct WrittenRecordTests {
             result.apnsIdentifier = (0x0123_4567_89AB_CDEF, 0xFEDC_BA98_7654_3210)
             result.priority = 5
             result.isDemoted = true
-            result.isOfLifetime = true
+            result.isLifetimeCommand = true
             result.budgetLeft = 0
             result.droppedFieldNames = texts[6]!
             result.policy = texts[5]

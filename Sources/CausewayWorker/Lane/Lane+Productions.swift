@@ -69,7 +69,7 @@ extension Lane {
                 result.timestamp = view.sentTimestamp
                 result.priority = view.priority
             }
-            result.isOfLifetime = view.isOfLifetime
+            result.isLifetimeCommand = view.isLifetimeCommand
             result.supersededCount = view.superseded
             result.isDemoted = view.isDemoted
             result.budgetLeft = view.budgetLeft

@@ -10,8 +10,8 @@ struct ActivitySlot: BitwiseCopyable {
     fileprivate let identifierBlock: Arena.Block
     fileprivate let identifierCount: Int
     /// The command that is being worked on; `.max`: none.
-    fileprivate(set) var current: UInt32 = .max
-    var waiting = WaitingList()
+    fileprivate(set) var currentCommand: UInt32 = .max
+    var waitingList = WaitingList()
     var riderAwaitingCarrier = RiderAwaitingCarrier()
     /// The slot of the last command whose alert a newer state of this activity carried. The index is used
     /// only to prefetch that slot, so the slot may have been freed.
@@ -19,8 +19,8 @@ struct ActivitySlot: BitwiseCopyable {
     /// The pool of the activity's pushes, or `unknownEnvironment` while its environment is not known.
     var poolKind = PoolKey.Kind.unknownEnvironment
     /// The pool from which the current command took its credit.
-    var creditedPool = PoolKey.Kind.unknownEnvironment
-    var deferred = ExpectedDeferral()
+    var creditedPoolKind = PoolKey.Kind.unknownEnvironment
+    var expectedDeferral = ExpectedDeferral()
     /// The end of the spacing, a monotonic time. This lane sends no push earlier. Redis makes the final
     /// decision about the spacing.
     private(set) var spacingEndMilliseconds: Int64 = 0
@@ -32,12 +32,12 @@ struct ActivitySlot: BitwiseCopyable {
     @inline(__always) func isWithinSpacing(now: Moment) -> Bool { spacingEndMilliseconds > now.monotonicMilliseconds }
 
     /// Whether a command waits and the spacing has ended.
-    @inline(__always) func hasWork(now: Moment) -> Bool { !waiting.isEmpty && !isWithinSpacing(now: now) }
+    @inline(__always) func hasWork(now: Moment) -> Bool { !waitingList.isEmpty && !isWithinSpacing(now: now) }
 
     /// Whether the activity may have a wait: its spacing, or a deferred command that must be read first. A
     /// quick test that is nearly always false, so that the exact tests run rarely.
     @inline(__always)
-    func mayHaveToWait(now: Moment) -> Bool { isWithinSpacing(now: now) || deferred.isKnown }
+    func mayHaveToWait(now: Moment) -> Bool { isWithinSpacing(now: now) || expectedDeferral.isSet }
 
     /// Returns the earliest end of the activity's waits, a monotonic time: the spacing, the wait for a
     /// rider's carrier, the wait for a deferred command. Nil: the activity has no wait.
@@ -45,7 +45,7 @@ struct ActivitySlot: BitwiseCopyable {
     func pauseEndMilliseconds(now: Moment) -> Int64? {
         var end = isWithinSpacing(now: now) ? spacingEndMilliseconds : .max
         if !riderAwaitingCarrier.isNone { end = min(end, riderAwaitingCarrier.untilMilliseconds) }
-        if deferred.isExpected(now: now) { end = min(end, deferred.untilMilliseconds) }
+        if expectedDeferral.isExpected(now: now) { end = min(end, expectedDeferral.untilMilliseconds) }
         return end == .max ? nil : end
     }
 
@@ -78,17 +78,17 @@ struct Activities: ~Copyable {
     private let seed: UInt64
     private var timers: TimerWheel
     /// Activities whose timers fired and whose next step has not run yet.
-    private var due: IndexQueue<UInt32>
-    private var awakened: IndexQueue<UInt32>
-    private var awaitingReadAhead: IndexQueue<UInt32>
+    private var dueActivities: IndexQueue<UInt32>
+    private var awakenedActivities: IndexQueue<UInt32>
+    private var activitiesAwaitingReadAhead: IndexQueue<UInt32>
 
     init(limit: Int, seed: UInt64, now: Moment) {
         slots = Slab(limit: limit)
         self.seed = seed
         timers = TimerWheel(startMilliseconds: now.monotonicMilliseconds)
-        due = IndexQueue(limit: limit)
-        awakened = IndexQueue(limit: limit)
-        awaitingReadAhead = IndexQueue(limit: limit)
+        dueActivities = IndexQueue(limit: limit)
+        awakenedActivities = IndexQueue(limit: limit)
+        activitiesAwaitingReadAhead = IndexQueue(limit: limit)
     }
 
     var count: Int { slots.count }
@@ -106,12 +106,12 @@ struct Activities: ~Copyable {
     func address(of activity: UInt32) -> UnsafePointer<ActivitySlot> { slots.address(of: activity) }
 
     /// Returns the activity with this id, and adds the activity if it is not known.
-    mutating func find(_ application: UInt16, _ identifier: UnsafeRawBufferPointer) -> UInt32 {
+    mutating func findOrAdd(_ application: UInt16, _ identifier: UnsafeRawBufferPointer) -> UInt32 {
         let hash = activityHash(seed: seed, application: application, identifier: identifier)
-        let known = table.find(hash) { index in
+        let existing = table.find(hash) { index in
             slots[index].application == application && isEqual(slots[index].identifier, identifier)
         }
-        if let known { return known }
+        if let existing { return existing }
         let block = identifiers.allocate(identifier.count)
         if let base = identifier.baseAddress { block.base.copyMemory(from: base, byteCount: identifier.count) }
         let index = slots.allocate(
@@ -129,7 +129,7 @@ struct Activities: ~Copyable {
     /// Forgets an activity that has nothing waiting and nothing under way.
     mutating func remove(_ activity: UInt32) {
         let slot = slots.address(of: activity)
-        precondition(slot.pointee.phase == .idle && slot.pointee.waiting.isEmpty)
+        precondition(slot.pointee.phase == .idle && slot.pointee.waitingList.isEmpty)
         table.remove(slot.pointee.hash, index: activity)
         identifiers.free(slot.pointee.identifierBlock)
         slots.free(activity)
@@ -142,10 +142,10 @@ struct Activities: ~Copyable {
     @inline(__always)
     mutating func enter(_ phase: ActivityPhase, _ activity: UInt32) {
         precondition(!phase.hasTimer)
-        change(to: phase, activity)
+        changePhase(to: phase, activity)
         switch phase {
-        case .awakened: awakened.append(activity)
-        case .awaitingReadAhead: awaitingReadAhead.append(activity)
+        case .awakened: awakenedActivities.append(activity)
+        case .awaitingReadAhead: activitiesAwaitingReadAhead.append(activity)
         default: break
         }
     }
@@ -153,7 +153,7 @@ struct Activities: ~Copyable {
     /// Enters a phase that ends when its timer fires.
     mutating func enter(_ phase: ActivityPhase, _ activity: UInt32, untilMilliseconds: Int64) {
         precondition(phase.hasTimer)
-        change(to: phase, activity)
+        changePhase(to: phase, activity)
         timers.set(activity, dueMilliseconds: untilMilliseconds)
     }
 
@@ -162,11 +162,11 @@ struct Activities: ~Copyable {
     mutating func enter(_ phase: ActivityPhase, _ activity: UInt32, with record: UInt32) {
         precondition(slots[activity].phase == .idle && phase.holdsCredit)
         enter(phase, activity)
-        slots[activity].current = record
+        slots[activity].currentCommand = record
     }
 
     @inline(__always)
-    private mutating func change(to next: ActivityPhase, _ activity: UInt32) {
+    private mutating func changePhase(to next: ActivityPhase, _ activity: UInt32) {
         let slot = slots.mutableAddress(of: activity)
         precondition(
             slot.pointee.phase.canChange(to: next),
@@ -174,31 +174,31 @@ struct Activities: ~Copyable {
         )
         if slot.pointee.phase.hasTimer { timers.clear(activity) }
         slot.pointee.phase = next
-        if !next.mayHaveCurrent { slot.pointee.current = .max }
+        if !next.mayHaveCurrentCommand { slot.pointee.currentCommand = .max }
     }
 
     /// Removes the next awakened activity from its queue and makes it idle.
     mutating func popAwakened() -> UInt32? {
-        guard let activity = awakened.popFirst() else { return nil }
+        guard let activity = awakenedActivities.popFirst() else { return nil }
         enter(.idle, activity)
         return activity
     }
 
     /// Removes the next activity that waits for the end of reading ahead and makes it idle.
     mutating func popAwaitingReadAhead() -> UInt32? {
-        guard let activity = awaitingReadAhead.popFirst() else { return nil }
+        guard let activity = activitiesAwaitingReadAhead.popFirst() else { return nil }
         enter(.idle, activity)
         return activity
     }
 
     mutating func fireTimers(now: Moment) {
-        timers.fire(nowMilliseconds: now.monotonicMilliseconds, into: &due)
+        timers.fire(nowMilliseconds: now.monotonicMilliseconds, into: &dueActivities)
     }
 
     /// Removes and returns the next activity whose timer fired. The activity is still in the phase that had
     /// the timer.
-    mutating func popDue() -> UInt32? { due.popFirst() }
+    mutating func popDue() -> UInt32? { dueActivities.popFirst() }
 
     /// When the next timer may fire; nil if none is set.
-    var nextTimerMilliseconds: Int64? { timers.nextFireMilliseconds(searchSlots: 16) }
+    var nextTimerMilliseconds: Int64? { timers.nextFireMilliseconds(slotsSearchedMax: 16) }
 }

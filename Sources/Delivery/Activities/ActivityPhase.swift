@@ -74,28 +74,30 @@ enum ActivityPhase: UInt8 {
     @inline(__always) var isBackingOff: Bool { isOne(of: Self.backingOff.mask | Self.awaitingService.mask) }
 
     /// Whether the current command counts as one of its pool's pushes in flight.
-    @inline(__always) var holdsCredit: Bool { isOne(of: Self.withCredit) }
+    @inline(__always) var holdsCredit: Bool { isOne(of: Self.creditMask) }
 
     /// Whether an activity in this phase may have a current command. Entering any other phase clears the
     /// current command.
     @inline(__always)
-    var mayHaveCurrent: Bool { isOne(of: Self.withCredit | Self.awaitingCredit.mask | Self.awaitingService.mask) }
+    var mayHaveCurrentCommand: Bool {
+        isOne(of: Self.creditMask | Self.awaitingCredit.mask | Self.awaitingService.mask)
+    }
 
-    @inline(__always) func canChange(to next: ActivityPhase) -> Bool { next.isOne(of: exits) }
+    @inline(__always) func canChange(to next: ActivityPhase) -> Bool { next.isOne(of: nextPhases) }
 
     @inline(__always) private func isOne(of phases: UInt16) -> Bool { phases & mask != 0 }
 
     @inline(__always) private var mask: UInt16 { 1 &<< UInt16(rawValue) }
 
     @inline(__always)
-    private static var withCredit: UInt16 {
+    private static var creditMask: UInt16 {
         lookingUpToken.mask | admitting.mask | registering.mask | holding.mask | ready.mask | inFlight.mask
             | retiring.mask
             | limiting.mask | backingOff.mask
     }
 
     @inline(__always)
-    private var exits: UInt16 {
+    private var nextPhases: UInt16 {
         let (idle, awakened, paused) = (Self.idle.mask, Self.awakened.mask, Self.paused.mask)
         let (awaitingCredit, lookingUpToken, admitting) = (
             Self.awaitingCredit.mask, Self.lookingUpToken.mask, Self.admitting.mask

@@ -15,7 +15,7 @@ struct ActivityTable: ~Copyable {
     init() {
         capacity = 4096
         buckets = .allocate(capacity: capacity)
-        buckets.initialize(repeating: Self.empty, count: capacity)
+        buckets.initialize(repeating: Self.emptyBucket, count: capacity)
     }
 
     deinit { buckets.deallocate() }
@@ -55,7 +55,7 @@ struct ActivityTable: ~Copyable {
                 hole = position
             }
         }
-        buckets[hole] = Self.empty
+        buckets[hole] = Self.emptyBucket
         count -= 1
     }
 
@@ -66,16 +66,18 @@ struct ActivityTable: ~Copyable {
     }
 
     private mutating func grow() {
-        let old = buckets
+        let oldBuckets = buckets
         let oldCapacity = capacity
         capacity *= 2
         buckets = .allocate(capacity: capacity)
-        buckets.initialize(repeating: Self.empty, count: capacity)
-        for position in 0..<oldCapacity where old[position].index != .max { insertUnchecked(old[position]) }
-        old.deallocate()
+        buckets.initialize(repeating: Self.emptyBucket, count: capacity)
+        for position in 0..<oldCapacity where oldBuckets[position].index != .max {
+            insertUnchecked(oldBuckets[position])
+        }
+        oldBuckets.deallocate()
     }
 
-    private static var empty: Bucket { Bucket(hash: 0, index: .max) }
+    private static var emptyBucket: Bucket { Bucket(hash: 0, index: .max) }
 }
 
 /// Mixes an app's index and an activity's id into a hash for the table. The ids themselves are always

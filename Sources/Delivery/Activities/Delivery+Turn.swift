@@ -46,7 +46,7 @@ extension Delivery {
         precondition(activities[activity].phase == .idle)
         finishOverdueRider(of: activity, now: now)
         removeStaleCommands(activity, now: now)
-        guard !activities[activity].waiting.isEmpty else { return pause(activity, now: now) }
+        guard !activities[activity].waitingList.isEmpty else { return pause(activity, now: now) }
         if activities[activity].mayHaveToWait(now: now) {
             deferOverdueCommands(activity, now: now)
             guard activities[activity].hasWork(now: now), !awaitsDeferred(activity, now: now) else {
@@ -56,7 +56,7 @@ extension Delivery {
         if readAhead.phase == .reading { return activities.enter(.awaitingReadAhead, activity) }
         setPool(of: activity)
         guard takeCredit(activity, now: now) else { return }
-        guard let record = activities[activity].waiting.popFirst(in: &records) else {
+        guard let record = activities[activity].waitingList.popFirst(in: &records) else {
             preconditionFailure("a waiting list lost its first command")
         }
         records.enter(.current, record)
@@ -74,7 +74,7 @@ extension Delivery {
     /// Sets the activity's pool if its next command brings a token, whose environment names the pool.
     @inline(__always)
     private mutating func setPool(of activity: UInt32) {
-        let head = activities[activity].waiting.first
+        let head = activities[activity].waitingList.first
         guard records[head].hasOwnToken else { return }
         activities[activity].poolKind = PoolKey.Kind(records[head].environment)
     }
@@ -89,7 +89,7 @@ extension Delivery {
             pools.appendAwaitingCredit(activity, of: poolKey, now: now)
             return false
         }
-        activities[activity].creditedPool = poolKey.kind
+        activities[activity].creditedPoolKind = poolKey.kind
         return true
     }
 
@@ -100,24 +100,24 @@ extension Delivery {
     mutating func moveCredit(of activity: UInt32, to pool: PoolIndex, now: Moment) -> Bool {
         let poolKey = PoolKey(pool)
         activities[activity].poolKind = poolKey.kind
-        return activities[activity].creditedPool == poolKey.kind || moveCredit(of: activity, to: poolKey, now: now)
+        return activities[activity].creditedPoolKind == poolKey.kind || moveCredit(of: activity, to: poolKey, now: now)
     }
 
     private mutating func moveCredit(of activity: UInt32, to poolKey: PoolKey, now: Moment) -> Bool {
-        let before = PoolKey(application: poolKey.application, kind: activities[activity].creditedPool)
-        guard pools.moveCredit(from: before, to: poolKey) else { return false }
-        activities[activity].creditedPool = poolKey.kind
-        beginActivitiesAwaitingCredit(of: before, now: now)
+        let previousKey = PoolKey(application: poolKey.application, kind: activities[activity].creditedPoolKind)
+        guard pools.moveCredit(from: previousKey, to: poolKey) else { return false }
+        activities[activity].creditedPoolKind = poolKey.kind
+        beginActivitiesAwaitingCredit(of: previousKey, now: now)
         return true
     }
 
     /// Removes commands from the front of the waiting list: finishes those that have expired, and drops those
     /// whose partition is revoked.
     mutating func removeStaleCommands(_ activity: UInt32, now: Moment) {
-        while let record = activities[activity].waiting.head {
+        while let record = activities[activity].waitingList.head {
             let isRevoked = isRevoked(record)
             guard isRevoked || records[record].isExpired(now: now) else { return }
-            _ = activities[activity].waiting.popFirst(in: &records)
+            _ = activities[activity].waitingList.popFirst(in: &records)
             if isRevoked { drop(record, now: now) } else { expire(record, now: now) }
         }
     }
@@ -131,8 +131,8 @@ extension Delivery {
     /// Makes the activity pause until the spacing, the wait for a rider's carrier or the wait for a deferred
     /// command has ended. Removes an activity that has none of these waits.
     private mutating func pause(_ activity: UInt32, now: Moment) {
-        guard let until = pauseEndMilliseconds(of: activity, now: now) else { return activities.remove(activity) }
-        activities.enter(.paused, activity, untilMilliseconds: until)
+        guard let pauseEnd = pauseEndMilliseconds(of: activity, now: now) else { return activities.remove(activity) }
+        activities.enter(.paused, activity, untilMilliseconds: pauseEnd)
     }
 
     @inline(__always)
@@ -140,7 +140,7 @@ extension Delivery {
         let slot = activities.address(of: activity)
         let spacingEnd = slot.pointee.spacingEndMilliseconds
         // The fast path: nearly always the activity has a short spacing or no wait at all.
-        guard slot.pointee.riderAwaitingCarrier.isNone, !slot.pointee.deferred.isKnown,
+        guard slot.pointee.riderAwaitingCarrier.isNone, !slot.pointee.expectedDeferral.isSet,
             !isLong(spacingEnd - now.monotonicMilliseconds)
         else { return slowPathPauseEndMilliseconds(of: activity, now: now) }
         return spacingEnd > now.monotonicMilliseconds ? spacingEnd : nil
@@ -148,37 +148,40 @@ extension Delivery {
 
     @inline(never)
     private func slowPathPauseEndMilliseconds(of activity: UInt32, now: Moment) -> Int64? {
-        guard let until = activities[activity].pauseEndMilliseconds(now: now) else { return nil }
+        guard let pauseEnd = activities[activity].pauseEndMilliseconds(now: now) else { return nil }
         // A command that arrives during a long pause must be deferred (`deferOverdueCommands`). So the pause ends
         // early, and the activity is checked again.
-        guard isWaitLong(activity, now: now) else { return until }
-        return min(until, now.monotonicMilliseconds + configuration.deferAfterMilliseconds / 2)
+        guard isWaitLong(activity, now: now) else { return pauseEnd }
+        return min(pauseEnd, now.monotonicMilliseconds + configuration.deferAfterMilliseconds / 2)
     }
 
     /// Ends the turn of the current command, which is finished or put back: returns its credit and begins the
     /// activity's next command.
     mutating func endCurrent(_ activity: UInt32, now: Moment) {
-        let heldCredit = activities[activity].phase.holdsCredit
+        let hadCredit = activities[activity].phase.holdsCredit
         activities.enter(.idle, activity)
-        if heldCredit { returnCredit(of: activity, now: now) }
+        if hadCredit { returnCredit(of: activity, now: now) }
         beginNextCommand(of: activity, now: now)
     }
 
     /// Drops a current command that needs another attempt. Its partition was revoked, so the next owner makes
     /// the attempt.
     mutating func dropCurrent(of activity: UInt32, now: Moment) {
-        let (record, heldCredit) = (activities[activity].current, activities[activity].phase.holdsCredit)
+        let (record, hadCredit) = (activities[activity].currentCommand, activities[activity].phase.holdsCredit)
         // `enter` comes first and clears the current command. Then `drop` puts the record's rider back, and
         // compares the rider's alert only with alerts that are still under way.
         activities.enter(.idle, activity)
         drop(record, now: now)
-        if heldCredit { returnCredit(of: activity, now: now) }
+        if hadCredit { returnCredit(of: activity, now: now) }
         beginNextCommand(of: activity, now: now)
     }
 
     /// Returns the activity's credit to its pool, and begins activities that wait for one.
     mutating func returnCredit(of activity: UInt32, now: Moment) {
-        let poolKey = PoolKey(application: activities[activity].application, kind: activities[activity].creditedPool)
+        let poolKey = PoolKey(
+            application: activities[activity].application,
+            kind: activities[activity].creditedPoolKind
+        )
         pools.returnCredit(of: poolKey)
         beginActivitiesAwaitingCredit(of: poolKey, now: now)
     }
@@ -187,13 +190,13 @@ extension Delivery {
     mutating func beginActivitiesAwaitingCredit(of poolKey: PoolKey, now: Moment) {
         // A free credit may remain after an activity begins: if its commands have expired, it takes none. So
         // the loop continues until all free credits are taken or no activity waits.
-        while let next = pools.popForFreeCredit(of: poolKey) {
-            precondition(activities[next].phase == .awaitingCredit)
-            if activities[next].current != .max {
-                retryCurrent(next, now: now)
+        while let activity = pools.popForFreeCredit(of: poolKey) {
+            precondition(activities[activity].phase == .awaitingCredit)
+            if activities[activity].currentCommand != .max {
+                retryCurrent(activity, now: now)
             } else {
-                activities.enter(.idle, next)
-                beginNextCommand(of: next, now: now)
+                activities.enter(.idle, activity)
+                beginNextCommand(of: activity, now: now)
             }
         }
     }
@@ -204,7 +207,7 @@ extension Delivery {
     func activity(ofCurrent record: UInt32, in phase: ActivityPhase) -> UInt32 {
         let activity = records[record].activity
         let slot = activities.address(of: activity)
-        precondition(slot.pointee.phase == phase && slot.pointee.current == record)
+        precondition(slot.pointee.phase == phase && slot.pointee.currentCommand == record)
         return activity
     }
 

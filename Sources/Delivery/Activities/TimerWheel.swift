@@ -26,7 +26,7 @@ struct TimerWheel: ~Copyable {
         slots.initialize(repeating: .max, count: Self.slotCount)
         capacity = 1024
         entries = .allocate(capacity: capacity)
-        entries.initialize(repeating: Self.unset, count: capacity)
+        entries.initialize(repeating: Self.unsetEntry, count: capacity)
         firedTick = startMilliseconds / Self.slotMilliseconds
     }
 
@@ -61,12 +61,12 @@ struct TimerWheel: ~Copyable {
             entries[Int(entry.previous)].next = entry.next
         }
         if entry.next != .max { entries[Int(entry.next)].previous = entry.previous }
-        entries[Int(index)] = Self.unset
+        entries[Int(index)] = Self.unsetEntry
         count -= 1
     }
 
-    /// Moves every activity that is due at `nowMilliseconds` to `due`.
-    mutating func fire(nowMilliseconds: Int64, into due: inout IndexQueue<UInt32>) {
+    /// Moves every activity that is due at `nowMilliseconds` to `dueIndices`.
+    mutating func fire(nowMilliseconds: Int64, into dueIndices: inout IndexQueue<UInt32>) {
         let nowTick = nowMilliseconds / Self.slotMilliseconds
         guard nowTick > firedTick else { return }
         if count == 0 {
@@ -78,33 +78,33 @@ struct TimerWheel: ~Copyable {
         var tick = firedTick + 1
         firedTick = nowTick
         while tick <= lastTick {
-            fireSlot(Int(tick) & (Self.slotCount - 1), nowMilliseconds: nowMilliseconds, into: &due)
+            fireSlot(Int(tick) & (Self.slotCount - 1), nowMilliseconds: nowMilliseconds, into: &dueIndices)
             tick += 1
         }
     }
 
     /// Returns the time of the next slot that may hold a due activity. This time is never later than the slot
     /// of the first due activity. Nil: no timer is set.
-    /// - Parameter searchSlots: how many slots are searched. If all of them are empty, the time of the last
+    /// - Parameter slotsSearchedMax: how many slots are searched. If all of them are empty, the time of the last
     ///   one is returned.
-    func nextFireMilliseconds(searchSlots: Int) -> Int64? {
+    func nextFireMilliseconds(slotsSearchedMax: Int) -> Int64? {
         guard count > 0 else { return nil }
-        for ahead in 1...searchSlots {
+        for ahead in 1...slotsSearchedMax {
             let tick = firedTick + Int64(ahead)
             if slots[Int(tick) & (Self.slotCount - 1)] != .max { return tick * Self.slotMilliseconds }
         }
-        return (firedTick + Int64(searchSlots)) * Self.slotMilliseconds
+        return (firedTick + Int64(slotsSearchedMax)) * Self.slotMilliseconds
     }
 
-    private mutating func fireSlot(_ slot: Int, nowMilliseconds: Int64, into due: inout IndexQueue<UInt32>) {
+    private mutating func fireSlot(_ slot: Int, nowMilliseconds: Int64, into dueIndices: inout IndexQueue<UInt32>) {
         var index = slots[slot]
         slots[slot] = .max
         while index != .max {
             let entry = entries[Int(index)]
-            entries[Int(index)] = Self.unset
+            entries[Int(index)] = Self.unsetEntry
             count -= 1
             if entry.dueMilliseconds <= nowMilliseconds {
-                due.append(index)
+                dueIndices.append(index)
             } else {
                 set(index, dueMilliseconds: entry.dueMilliseconds)
             }
@@ -113,15 +113,15 @@ struct TimerWheel: ~Copyable {
     }
 
     private mutating func grow(toHold index: Int) {
-        var larger = capacity
-        while larger <= index { larger *= 2 }
-        let newEntries = UnsafeMutablePointer<Entry>.allocate(capacity: larger)
+        var newCapacity = capacity
+        while newCapacity <= index { newCapacity *= 2 }
+        let newEntries = UnsafeMutablePointer<Entry>.allocate(capacity: newCapacity)
         newEntries.update(from: entries, count: capacity)
-        (newEntries + capacity).initialize(repeating: Self.unset, count: larger - capacity)
+        (newEntries + capacity).initialize(repeating: Self.unsetEntry, count: newCapacity - capacity)
         entries.deallocate()
         entries = newEntries
-        capacity = larger
+        capacity = newCapacity
     }
 
-    private static var unset: Entry { Entry(dueMilliseconds: 0, next: .max, previous: .max, slot: .max) }
+    private static var unsetEntry: Entry { Entry(dueMilliseconds: 0, next: .max, previous: .max, slot: .max) }
 }

@@ -42,7 +42,7 @@ struct ExpectedDeferral: BitwiseCopyable {
     init(pauseUntil monotonicMilliseconds: Int64) { (untilMilliseconds, isPause) = (monotonicMilliseconds, true) }
 
     /// Whether a wait was set, even if it is over.
-    @inline(__always) var isKnown: Bool { untilMilliseconds != .min }
+    @inline(__always) var isSet: Bool { untilMilliseconds != .min }
 
     @inline(__always)
     func isExpected(now: Moment) -> Bool { untilMilliseconds > now.monotonicMilliseconds }

@@ -73,7 +73,7 @@ extension Delivery {
     private mutating func awaitDeferred(of record: UInt32, now: Moment) {
         guard !records[record].isStart, activities.count <= records.limit else { return }
         let delay = configuration.deferredDelayMilliseconds + ExpectedDeferral.latenessMillisecondsMax
-        activities[records[record].activity].deferred
+        activities[records[record].activity].expectedDeferral
             .expect(
                 until: now.monotonicMilliseconds + delay,
                 alert: records.alertVersion(of: record),
@@ -90,11 +90,11 @@ extension Delivery {
         now: Moment
     ) {
         let pauseEnd = pauseMilliseconds > 0 ? now.wallMilliseconds + pauseMilliseconds : 0
-        records[activities[activity].current].deferral.pauseEndMilliseconds = pauseEnd
-        let (record, heldCredit) = (activities[activity].current, activities[activity].phase.holdsCredit)
+        records[activities[activity].currentCommand].deferral.pauseEndMilliseconds = pauseEnd
+        let (record, hadCredit) = (activities[activity].currentCommand, activities[activity].phase.holdsCredit)
         activities.enter(.idle, activity)
         deferCommand(record, cause, now: now)
-        if heldCredit { returnCredit(of: activity, now: now) }
+        if hadCredit { returnCredit(of: activity, now: now) }
         beginNextCommand(of: activity, now: now)
     }
 
@@ -132,7 +132,7 @@ extension Delivery {
         guard !records[record].isStart, !isRevoked(record),
             records[record].deferral.pauseMilliseconds(now: now) == 0
         else { return false }
-        let activity = activityOf(record)
+        let activity = findOrAddActivity(of: record)
         guard !pools.isBlocked(pools.poolKey(of: activities[activity].application, activities[activity].poolKind))
         else {
             if activities[activity].phase == .idle { activities.remove(activity) }
@@ -140,7 +140,7 @@ extension Delivery {
         }
         records[record].acknowledge()
         precondition(records[record].isAcknowledged, "a deferred command that is no start has nothing else outstanding")
-        activities[activity].deferred = ExpectedDeferral()
+        activities[activity].expectedDeferral = ExpectedDeferral()
         enqueue(record, of: activity, now: now)
         return true
     }
@@ -151,12 +151,12 @@ extension Delivery {
     /// its next command.
     mutating func deferOverdueCommands(_ activity: UInt32, now: Moment) {
         let isSpacingLong = isLong(activities[activity].spacingEndMilliseconds - now.monotonicMilliseconds)
-        guard isSpacingLong || activities[activity].deferred.isPause else { return }
-        while let record = activities[activity].waiting.head,
+        guard isSpacingLong || activities[activity].expectedDeferral.isPause else { return }
+        while let record = activities[activity].waitingList.head,
             isSpacingLong || isLong(records[record].deferral.pauseMilliseconds(now: now)),
             isOverdue(record, now: now)
         {
-            _ = activities[activity].waiting.popFirst(in: &records)
+            _ = activities[activity].waitingList.popFirst(in: &records)
             let awaitsStartBudget = if case .awaited = records[record].startDraw { true } else { false }
             deferCommand(record, !isSpacingLong ? .retry : awaitsStartBudget ? .startBudget : .pace, now: now)
         }
@@ -171,11 +171,11 @@ extension Delivery {
     func isWaitLong(_ activity: UInt32, now: Moment) -> Bool {
         let slot = activities.address(of: activity)
         return isLong(slot.pointee.spacingEndMilliseconds - now.monotonicMilliseconds)
-            || slot.pointee.deferred.isPause && isPauseLong(activity, now: now)
+            || slot.pointee.expectedDeferral.isPause && isPauseLong(activity, now: now)
     }
 
     private func isPauseLong(_ activity: UInt32, now: Moment) -> Bool {
-        guard let head = activities[activity].waiting.head else { return false }
+        guard let head = activities[activity].waitingList.head else { return false }
         return isLong(records[head].deferral.pauseMilliseconds(now: now))
     }
 
@@ -183,11 +183,13 @@ extension Delivery {
     /// next command was deferred and still pauses.
     func awaitsDeferred(_ activity: UInt32, now: Moment) -> Bool {
         let slot = activities.address(of: activity)
-        guard slot.pointee.deferred.isExpected(now: now), let head = slot.pointee.waiting.head else { return false }
-        if slot.pointee.deferred.isPause { return records[head].deferral.pauseMilliseconds(now: now) > 0 }
+        guard slot.pointee.expectedDeferral.isExpected(now: now), let head = slot.pointee.waitingList.head else {
+            return false
+        }
+        if slot.pointee.expectedDeferral.isPause { return records[head].deferral.pauseMilliseconds(now: now) > 0 }
         guard !records[head].isStart else { return false }
         if pools.isBlocked(pools.poolKey(of: slot.pointee.application, slot.pointee.poolKind)) { return true }
-        guard let deferred = slot.pointee.deferred.alert else { return false }
+        guard let deferred = slot.pointee.expectedDeferral.alert else { return false }
         return records.alertVersion(of: head).map { $0 < deferred } ?? true
     }
 
@@ -253,7 +255,7 @@ extension Delivery {
     private mutating func reviewAwaitingCredit(_ poolKey: PoolKey, now: Moment) {
         for _ in 0..<pools.awaitingCreditCount(of: poolKey) {
             guard let activity = pools.popAwaitingCredit(of: poolKey) else { return }
-            let current = activities[activity].current
+            let current = activities[activity].currentCommand
             if current != .max {
                 guard isOverdue(current, now: now) || isDeferredToNextOwner(current) else {
                     pools.appendAwaitingCredit(activity, of: poolKey, now: now)
@@ -272,11 +274,11 @@ extension Delivery {
                 beginNextCommand(of: activity, now: now)
                 continue
             }
-            while let record = activities[activity].waiting.head, isOverdue(record, now: now) {
-                _ = activities[activity].waiting.popFirst(in: &records)
+            while let record = activities[activity].waitingList.head, isOverdue(record, now: now) {
+                _ = activities[activity].waitingList.popFirst(in: &records)
                 deferCommand(record, .pool, now: now)
             }
-            guard activities[activity].waiting.isEmpty else {
+            guard activities[activity].waitingList.isEmpty else {
                 pools.appendAwaitingCredit(activity, of: poolKey, now: now)
                 continue
             }
@@ -326,9 +328,9 @@ extension Delivery {
 
     /// Restores what a command had when it was deferred: its pause, its counts and the version of its alert.
     mutating func restore(_ deferral: Deferral, to record: UInt32, of activity: UInt32?, now: Moment) {
-        let activity = activity ?? activityOf(record)
+        let activity = activity ?? findOrAddActivity(of: record)
         let pause = min(deferral.pauseEndMilliseconds - now.wallMilliseconds, Self.pauseMillisecondsMax)
-        activities[activity].deferred =
+        activities[activity].expectedDeferral =
             pause > 0 ? ExpectedDeferral(pauseUntil: now.monotonicMilliseconds + pause) : ExpectedDeferral()
         activities[activity].restore(serviceFaults: deferral.serviceFaults)
         records[record].restore(deferral)

@@ -48,7 +48,7 @@ public struct RecordView {
 
     public var isStart: Bool { slot.event == .start }
     /// Whether Causeway made the command, because the lifetime of the activity's policy was over.
-    public var isOfLifetime: Bool { slot.isOfLifetime }
+    public var isLifetimeCommand: Bool { slot.isLifetimeCommand }
     /// The number of results that the record has had already. A record that brings a token may have one for
     /// its own command, and one for each held command that the token releases.
     public var resultsBefore: Int { Int(slot.resultsBefore) }

@@ -16,7 +16,9 @@ extension Delivery {
     /// Reports to the timetable if an outcome shows that the activity began, lives or has ended.
     mutating func reportLifetimeEvent(of record: UInt32, _ outcome: Outcome) {
         let slot = records.address(of: record)
-        guard slot.pointee.isOfLifetime || slot.pointee.kind == .command && isLifetimeLimited(of: slot) else { return }
+        guard slot.pointee.isLifetimeCommand || slot.pointee.kind == .command && isLifetimeLimited(of: slot) else {
+            return
+        }
         if slot.pointee.isLifetimeEnd || isFinalRestart(slot) {
             // The life leaves the timetable only after this record's result is acknowledged. If the worker
             // dies earlier, the record is read again and must still find the life.
@@ -51,7 +53,7 @@ extension Delivery {
         // The life stays if APNs refused an earlier attempt of this end and the worker died afterwards,
         // because the phone has not shown the end.
         case .duplicate: !slot.pointee.wasNotShown
-        case .unregistered: isEndedByItself(slot)
+        case .unregistered: wasEndedByEarlierAttempt(slot)
         case .unchanged, .superseded, .held, .invalid, .unknown: false
         }
     }
@@ -69,7 +71,7 @@ extension Delivery {
     /// Whether the token died after the command that ends its activity was made. If so, an earlier attempt of
     /// this command ended the activity, and its answer was lost. If the user had dismissed the activity
     /// earlier, the 410 would have an earlier time. (Apple, "Handling notification responses from APNs")
-    func isEndedByItself(_ slot: UnsafePointer<RecordSlot>) -> Bool {
+    func wasEndedByEarlierAttempt(_ slot: UnsafePointer<RecordSlot>) -> Bool {
         slot.pointee.tokenRefusal == .unlessRegisteredSince
             && slot.pointee.invalidAtMilliseconds >= slot.pointee.version.timestamp * 1_000
     }
@@ -96,42 +98,47 @@ extension Delivery {
                 now: now
             )
         }
-        if slot.pointee.isOfLifetime { return lifetimeEvent(ofLifetime: slot, now: now) }
+        if slot.pointee.isLifetimeCommand { return lifetimeEvent(ofLifetimeCommand: slot, now: now) }
         guard slot.pointee.kind == .command else { return .removed }
         if slot.pointee.event == .update, slot.pointee.outcome == .ended { return .updatedAfterEnd }
         guard slot.pointee.event != .end else { return .removed }
-        let lifetime = policies.lifetimeMilliseconds(slot.pointee.policy)
-        let note = aliveEvent(atMilliseconds: slot.pointee.version.timestamp * 1_000, lifetime, now: now)
+        let lifetimeMilliseconds = policies.lifetimeMilliseconds(slot.pointee.policy)
+        let event = aliveEvent(atMilliseconds: slot.pointee.version.timestamp * 1_000, lifetimeMilliseconds, now: now)
         // If a start is read again, it is not known whether APNs accepted it, so the record reports only
         // `alive`.
-        guard case .alive(let at, _) = note, slot.pointee.isStart, !slot.pointee.isReadAgain else { return note }
-        let answered = slot.pointee.answeredMilliseconds
-        return .began(atMilliseconds: answered > 0 ? answered : at, lifetimeMilliseconds: lifetime)
+        guard case .alive(let aliveMilliseconds, _) = event, slot.pointee.isStart, !slot.pointee.isReadAgain else {
+            return event
+        }
+        let answeredMilliseconds = slot.pointee.answeredMilliseconds
+        return .began(
+            atMilliseconds: answeredMilliseconds > 0 ? answeredMilliseconds : aliveMilliseconds,
+            lifetimeMilliseconds: lifetimeMilliseconds
+        )
     }
 
-    private func lifetimeEvent(ofLifetime slot: UnsafePointer<RecordSlot>, now: Moment) -> LifetimeEvent {
-        guard let began = lifetimeIdentifier(of: slot)?.beganMilliseconds else { return .removed }
+    private func lifetimeEvent(ofLifetimeCommand slot: UnsafePointer<RecordSlot>, now: Moment) -> LifetimeEvent {
+        guard let beganMilliseconds = lifetimeIdentifier(of: slot)?.beganMilliseconds else { return .removed }
         if slot.pointee.isLifetimeRestart {
             // The timetable's entry for this start has the time at which the new life begins. All records of
             // this start name that time, and Redis finds the entry by it.
-            let lifetime = policies.lifetimeMilliseconds(slot.pointee.policy)
+            let lifetimeMilliseconds = policies.lifetimeMilliseconds(slot.pointee.policy)
             return isFinalRestart(slot)
-                ? .ended(beganMilliseconds: began, restartMilliseconds: 0)
-                : .began(atMilliseconds: began, lifetimeMilliseconds: lifetime)
+                ? .ended(beganMilliseconds: beganMilliseconds, restartMilliseconds: 0)
+                : .began(atMilliseconds: beganMilliseconds, lifetimeMilliseconds: lifetimeMilliseconds)
         }
-        var restart: Int64 = 0
+        var restartMilliseconds: Int64 = 0
         switch slot.pointee.outcome {
-        case .ended: return .endedByAnother(beganMilliseconds: began)
+        case .ended: return .endedByAnother(beganMilliseconds: beganMilliseconds)
         case .accepted, .duplicate, .unregistered:
             // The timetable does not keep pushes to audiences. So if a member was started again, it would
             // show an older state.
             guard !slot.pointee.hasLeftAudiences else { break }
             // Redis supersedes a start that is not newer than the end, and versions count seconds. So the
             // restart is at least one second after the end.
-            restart = max(now.wallMilliseconds, (slot.pointee.version.timestamp + 1) * 1_000)
+            restartMilliseconds = max(now.wallMilliseconds, (slot.pointee.version.timestamp + 1) * 1_000)
         case .unchanged, .superseded, .held, .expired, .invalid, .failed, .unknown: break
         }
-        return .ended(beganMilliseconds: began, restartMilliseconds: restart)
+        return .ended(beganMilliseconds: beganMilliseconds, restartMilliseconds: restartMilliseconds)
     }
 
     private func lifetimeIdentifier(of slot: UnsafePointer<RecordSlot>) -> LifetimeIdentifier? {
@@ -140,32 +147,35 @@ extension Delivery {
 
     /// How long a command may be on its way in the commands topic and the deferred topic, without the delay
     /// of the deferred topic.
-    private static let topicsMilliseconds: Int64 = 20_000
+    private static let topicTransitMilliseconds: Int64 = 20_000
 
     /// Returns the call that asks Redis about a command of a lifetime, before the command enters its
     /// activity's waiting list.
-    func lifeCheck<Bytes>(of slot: UnsafePointer<RecordSlot>) -> StoreCall<Bytes>.Operation {
+    func lifetimeCheck<Bytes>(of slot: UnsafePointer<RecordSlot>) -> StoreCall<Bytes>.Operation {
         let identifier = lifetimeIdentifier(of: slot)
         // Until the lease ends, the keeper does not make the command again. A deferred command is read again
-        // within the sum of these two times. The factor 2 is a reserve.
-        let lease =
+        // at the latest `deferAfterMilliseconds` and `deferredDelayMilliseconds` after its receipt. The factor 2
+        // is a reserve.
+        let leaseMilliseconds =
             2 * (configuration.deferAfterMilliseconds + configuration.deferredDelayMilliseconds)
-            + Self.topicsMilliseconds
+            + Self.topicTransitMilliseconds
         return .checkLifetime(
             beganMilliseconds: identifier?.beganMilliseconds ?? 0,
             // If the timetable keeps a newer state than this one, Redis refuses the start, and the keeper
             // makes another. A start whose push was attempted names no state, so that Redis does not refuse
             // it: the attempt may have begun an activity, and another start could begin a second one.
             state: slot.pointee.attempts == 0 ? identifier?.stateVersion : nil,
-            leaseMilliseconds: lease
+            leaseMilliseconds: leaseMilliseconds
         )
     }
 
     /// Returns the event that an activity lived at the time `reported`. A time in the future proves nothing,
     /// so the present time replaces it.
-    private func aliveEvent(atMilliseconds reported: Int64, _ lifetime: Int64, now: Moment) -> LifetimeEvent {
+    private func aliveEvent(atMilliseconds reported: Int64, _ lifetimeMilliseconds: Int64, now: Moment) -> LifetimeEvent
+    {
         let at = max(0, min(reported, now.wallMilliseconds))
-        return lifetime > 0 ? .alive(atMilliseconds: at, lifetimeMilliseconds: lifetime) : .removed
+        return lifetimeMilliseconds > 0
+            ? .alive(atMilliseconds: at, lifetimeMilliseconds: lifetimeMilliseconds) : .removed
     }
 
     /// Continues a record after its event is in the timetable, or after Redis refused the event.
@@ -210,7 +220,7 @@ extension Delivery {
 
     /// Asks Redis whether the timetable still has what this command is about: the life that it ends, or the
     /// entry that waits for this start. The command enters its activity's waiting list only after the reply.
-    mutating func beginOfLifetime(
+    mutating func beginLifetimeCommand(
         _ record: UInt32,
         _ command: Command,
         from value: UnsafeRawBufferPointer,
@@ -226,7 +236,7 @@ extension Delivery {
     }
 
     mutating func handleLifetimeCheck(_ record: UInt32, hasEnded: Bool, now: Moment) {
-        let activity = activityOf(record)
+        let activity = findOrAddActivity(of: record)
         if isRevoked(record) {
             drop(record, now: now)
         } else {
@@ -243,7 +253,7 @@ extension Delivery {
                 return endBatch(now: now)
             }
         }
-        // `activityOf` may have added the activity for this command only. If so, `beginNextCommand` removes
+        // `findOrAddActivity` may have added the activity for this command only. If so, `beginNextCommand` removes
         // the activity.
         if activities[activity].phase == .idle { beginNextCommand(of: activity, now: now) }
     }
@@ -252,14 +262,14 @@ extension Delivery {
     private func hasStartOrEnd(_ activity: UInt32) -> Bool {
         func isStartOrEnd(_ record: UInt32) -> Bool {
             let slot = records.address(of: record)
-            return slot.pointee.event != .update && !slot.pointee.isOfLifetime
+            return slot.pointee.event != .update && !slot.pointee.isLifetimeCommand
         }
         let slot = activities.address(of: activity)
-        if slot.pointee.current != .max, isStartOrEnd(slot.pointee.current) { return true }
-        var waiting = slot.pointee.waiting.head
+        if slot.pointee.currentCommand != .max, isStartOrEnd(slot.pointee.currentCommand) { return true }
+        var waiting = slot.pointee.waitingList.head
         while let record = waiting {
             if isStartOrEnd(record) { return true }
-            waiting = slot.pointee.waiting.successor(of: record, in: records)
+            waiting = slot.pointee.waitingList.successor(of: record, in: records)
         }
         return false
     }
@@ -269,16 +279,16 @@ extension Delivery {
     /// it, even if the update is read later. A start or an end of the producer replaces the end of a
     /// lifetime.
     /// - Returns: false if a waiting command superseded the record and its slot is freed.
-    mutating func mergeEndOfLifetime(_ record: UInt32, with tail: UInt32, of activity: UInt32, now: Moment) -> Bool {
+    mutating func mergeLifetimeEnd(_ record: UInt32, with tail: UInt32, of activity: UInt32, now: Moment) -> Bool {
         guard records[tail].isLifetimeEnd else {
-            activities[activity].waiting.append(record, in: &records)
+            activities[activity].waitingList.append(record, in: &records)
             return true
         }
         if records[record].isLifetimeEnd {
             // One end is enough. The older one stays, because Redis may have admitted it. The newer one gets
             // the outcome `superseded`, which does not remove the life from the timetable.
             if records.isNewer(tail, than: record) {
-                activities[activity].waiting.replaceLast(by: record, in: &records)
+                activities[activity].waitingList.replaceLast(by: record, in: &records)
                 finish(tail, .superseded)
             } else {
                 finish(record, .superseded)
@@ -291,10 +301,10 @@ extension Delivery {
             finish(record, .ended)
             return true
         }
-        activities[activity].waiting.remove(tail, in: &records)
+        activities[activity].waitingList.remove(tail, in: &records)
         if isUpdate {
             let isWaiting = merge(record, into: activity, now: now)
-            activities[activity].waiting.putBackLast(tail, in: &records)
+            activities[activity].waitingList.putBackLast(tail, in: &records)
             return isWaiting
         }
         countCoalescing(of: tail)
@@ -307,7 +317,7 @@ extension Delivery {
 extension Command {
     /// Whether the command ends an activity because its lifetime is over, or starts it again.
     @inline(__always)
-    func isOfLifetime(in record: UnsafeRawBufferPointer) -> Bool {
+    func isLifetimeCommand(in record: UnsafeRawBufferPointer) -> Bool {
         event != .update && audience.isAbsent && channel.isAbsent && !identifier.isAbsent
             && LifetimeIdentifier(identifier.range.bytes(in: record)) != nil
     }

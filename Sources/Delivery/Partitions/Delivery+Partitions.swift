@@ -84,7 +84,7 @@ extension Delivery {
         let activity = slot.pointee.activity
         switch slot.pointee.stage {
         case .waiting:
-            activities[activity].waiting.remove(record, in: &records)
+            activities[activity].waitingList.remove(record, in: &records)
             drop(record, now: now)
         case .riding:
             // The carrier keeps the alert. The alert's bytes are in the body of this record, so copy them

@@ -18,7 +18,7 @@ extension Delivery {
             // If a worker crashes and the end of a lifetime is read again, the settlement in Redis says
             // whether the activity has already shown this end.
             let slot = records.address(of: record)
-            let isShown = slot.pointee.isLifetimeEnd && isEndedByItself(slot)
+            let isShown = slot.pointee.isLifetimeEnd && wasEndedByEarlierAttempt(slot)
             return finishCurrent(record, .unregistered, settlement: isShown ? .accepted : .notShown, now: now)
         }
         activities.enter(.retiring, activity)

@@ -46,7 +46,7 @@ extension Delivery {
     /// The command is deferred instead in three cases: the wait is long, the command is overdue, or it is a
     /// start that must go to the partition's next owner.
     private mutating func awaitService(_ activity: UInt32, milliseconds: Int64, now: Moment) {
-        let current = activities[activity].current
+        let current = activities[activity].currentCommand
         if isLong(milliseconds) || isOverdue(current, now: now) || isDeferredToNextOwner(current) {
             return deferCurrent(of: activity, .retry, pauseMilliseconds: milliseconds, now: now)
         }
@@ -67,7 +67,7 @@ extension Delivery {
     /// - A start is always admitted again, and Redis repeats its reply. The start's partition may have moved,
     ///   and the next owner may have reported the start as `unknown`.
     mutating func retryCurrent(_ activity: UInt32, now: Moment) {
-        let record = activities[activity].current
+        let record = activities[activity].currentCommand
         let (isStart, pool) = (records[record].isStart, records[record].pool)
         if records[record].isPushExpired(by: policies, now: now) {
             return finishCurrent(record, .expired, settlement: .notShown, now: now)
@@ -91,14 +91,14 @@ extension Delivery {
     /// waits until the spacing ends.
     mutating func replaceRetry(of activity: UInt32, now: Moment) {
         supersedeCurrent(of: activity, settlement: .notShown, now: now)
-        let heldCredit = activities[activity].phase.holdsCredit
+        let hadCredit = activities[activity].phase.holdsCredit
         let spacingEnd = activities[activity].spacingEndMilliseconds
         if spacingEnd > now.monotonicMilliseconds {
             activities.enter(.paused, activity, untilMilliseconds: spacingEnd)
         } else {
             activities.enter(.awakened, activity)
         }
-        if heldCredit { returnCredit(of: activity, now: now) }
+        if hadCredit { returnCredit(of: activity, now: now) }
     }
 
     /// Whether a push that needs another attempt is left to its partition's next owner. A start is never left

@@ -125,16 +125,16 @@ extension Delivery {
         if records[index].isReadAgain, command.event == .start {
             return settleStartReadAgain(index, command, from: value)
         }
-        if command.isOfLifetime(in: value) {
+        if command.isLifetimeCommand(in: value) {
             // The contract is not checked: Causeway made this command, because a lifetime is over, from
             // commands that were checked.
-            return beginOfLifetime(index, command, from: value, trace: record.trace, deferral: deferral, now: now)
+            return beginLifetimeCommand(index, command, from: value, trace: record.trace, deferral: deferral, now: now)
         }
         if contracts.isNeeded, rejectIfUndecodable(command, from: value, index: index, record: record) { return }
         guard command.audience.isAbsent, command.channel.isAbsent else {
             return handOver(index, command, from: value, trace: record.trace, dropped: dropped)
         }
-        let activity = findActivity(of: command, of: records[index].application, in: value)
+        let activity = findOrAddActivity(of: command, of: records[index].application, in: value)
         fill(index, with: command, from: value, trace: record.trace, dropped: dropped)
         records.setBody(of: index, to: command, from: value, dictionaryNumber: lastAps.dictionaryNumber)
         if records[index].isReadAgain { removeAlertReadAgain(of: index) }
@@ -216,9 +216,9 @@ extension Delivery {
         let slot = records.mutableAddress(of: index)
         slot.pointee.kind = .command
         slot.pointee.event = command.event
-        let isOfLifetime = command.isOfLifetime(in: value)
-        slot.pointee.isLifetimeEnd = isOfLifetime && command.event == .end
-        slot.pointee.isLifetimeRestart = isOfLifetime && command.event == .start
+        let isLifetimeCommand = command.isLifetimeCommand(in: value)
+        slot.pointee.isLifetimeEnd = isLifetimeCommand && command.event == .end
+        slot.pointee.isLifetimeRestart = isLifetimeCommand && command.event == .start
         slot.pointee.version = command.version
         slot.pointee.digest = nil
         if command.event == .start { slot.pointee.claim = randomness.next() }

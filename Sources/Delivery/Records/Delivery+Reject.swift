@@ -25,7 +25,7 @@ extension Delivery {
         code: StaticString,
         detail: String
     ) {
-        guard command.event == .start, let value = record.value, command.isOfLifetime(in: value) else {
+        guard command.event == .start, let value = record.value, command.isLifetimeCommand(in: value) else {
             return reject(record, index, command.identifier, code: code, detail: detail)
         }
         records[index].isLifetimeRestart = true

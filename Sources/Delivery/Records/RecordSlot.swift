@@ -239,7 +239,7 @@ extension RecordSlot {
 
 extension RecordSlot {
     /// Whether Causeway made the command, because the lifetime of its activity's policy was over.
-    var isOfLifetime: Bool { isLifetimeEnd || isLifetimeRestart }
+    var isLifetimeCommand: Bool { isLifetimeEnd || isLifetimeRestart }
 
     /// The digests of the audiences that a registration names. They are stored in `policyName`, because a
     /// registration names no policy.

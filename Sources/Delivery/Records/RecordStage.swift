@@ -81,14 +81,14 @@ enum RecordStage: UInt8 {
         isOne(of: Self.finished.mask | Self.settlingHeldStart.mask | Self.refunding.mask | Self.deferring.mask)
     }
 
-    @inline(__always) func canChange(to next: RecordStage) -> Bool { next.isOne(of: exits) }
+    @inline(__always) func canChange(to next: RecordStage) -> Bool { next.isOne(of: nextStages) }
 
     @inline(__always) private func isOne(of stages: UInt16) -> Bool { stages & mask != 0 }
 
     @inline(__always) private var mask: UInt16 { 1 &<< UInt16(rawValue) }
 
     @inline(__always)
-    private var exits: UInt16 {
+    private var nextStages: UInt16 {
         let (received, waiting, current, riding) = (
             Self.received.mask, Self.waiting.mask, Self.current.mask, Self.riding.mask
         )

@@ -27,7 +27,7 @@ extension Delivery {
                 call(.settleStart, record)
             }
         }
-        if policies.hasLifetimes || slot.pointee.isOfLifetime { reportLifetimeEvent(of: record, outcome) }
+        if policies.hasLifetimes || slot.pointee.isLifetimeCommand { reportLifetimeEvent(of: record, outcome) }
         finishRider(of: record)
         if slot.pointee.kind == .command, slot.pointee.tokenRefusal == .none, !slot.pointee.isKeptByTimetable,
             !slot.pointee.followUps.contains(.registerToken)

@@ -49,12 +49,12 @@ package struct IndexQueue<Element: BitwiseCopyable>: ~Copyable {
     }
 
     private mutating func grow() {
-        let larger = UnsafeMutablePointer<Element>.allocate(capacity: capacity * 2)
+        let newStorage = UnsafeMutablePointer<Element>.allocate(capacity: capacity * 2)
         for position in 0..<count {
-            (larger + position).initialize(to: storage[(head + position) & (capacity - 1)])
+            (newStorage + position).initialize(to: storage[(head + position) & (capacity - 1)])
         }
         storage.deallocate()
-        storage = larger
+        storage = newStorage
         capacity *= 2
         head = 0
     }

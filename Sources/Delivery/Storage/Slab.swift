@@ -118,15 +118,15 @@ public struct Slab<Element: BitwiseCopyable>: ~Copyable {
     }
 
     private mutating func grow() {
-        let larger = min(limit, capacity * 2)
+        let newCapacity = min(limit, capacity * 2)
         let newStorage = UnsafeMutableRawPointer.allocate(
-            byteCount: larger * Self.strideBytes,
+            byteCount: newCapacity * Self.strideBytes,
             alignment: Self.lineBytes
         )
         newStorage.copyMemory(from: storage, byteCount: usedCountMax * Self.strideBytes)
         storage.deallocate()
         storage = newStorage
-        capacity = larger
+        capacity = newCapacity
     }
 
     private static var inUse: UInt32 { .max - 1 }

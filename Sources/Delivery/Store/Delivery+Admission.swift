@@ -103,7 +103,7 @@ extension Delivery {
     /// phase.
     mutating func supersedeCurrent(of activity: UInt32, settlement: Settlement? = nil, now: Moment) {
         let slot = activities.address(of: activity)
-        let (current, newer) = (slot.pointee.current, slot.pointee.waiting.first)
+        let (current, newer) = (slot.pointee.currentCommand, slot.pointee.waitingList.first)
         if let settlement { records[current].settlement = settlement }
         records.passToken(from: current, to: newer)
         supersede(current, by: newer, now: now)
@@ -188,7 +188,7 @@ extension Delivery {
         now: Moment
     ) {
         let activity = records[record].activity
-        precondition(activities[activity].current == record)
+        precondition(activities[activity].currentCommand == record)
         if let settlement { records[record].settlement = settlement }
         if let reason { records[record].setReason(reason) }
         finish(record, outcome)

@@ -35,7 +35,7 @@ extension Delivery {
     private mutating func passCreditToNext(_ ticket: StoreTicket, now: Moment) -> Bool {
         guard mayWaitForRedisServer(ticket) else { return false }
         let activity = activities.address(of: records[ticket.record].activity)
-        let poolKey = PoolKey(application: activity.pointee.application, kind: activity.pointee.creditedPool)
+        let poolKey = PoolKey(application: activity.pointee.application, kind: activity.pointee.creditedPoolKind)
         guard pools.awaitingCreditCount(of: poolKey) > 0 else { return false }
         waitForRedisServer(ticket, now: now)
         return true

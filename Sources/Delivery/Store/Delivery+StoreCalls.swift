@@ -107,7 +107,7 @@ extension Delivery {
             return .confirmDepartures(atMilliseconds: membershipChanges.leftAtMilliseconds(of: ChangingMember(ticket)))
         case .reportLifetimeEvent:
             return .reportLifetimeEvent(lifetimeEvent(of: slot, now: now), keeping: keptCommand(of: slot))
-        case .checkLifetime: return lifeCheck(of: slot)
+        case .checkLifetime: return lifetimeCheck(of: slot)
         }
     }
 

@@ -64,7 +64,7 @@ extension Delivery {
     /// current command got its alert from Redis, because the record that brought this alert may be read again
     /// (simulation `repeats`, seeds 21365 and 30787).
     private func isOlderThanAlertUnderWay(_ alert: Version, of source: UInt32) -> Bool {
-        let current = activities[records[source].activity].current
+        let current = activities[records[source].activity].currentCommand
         guard current != .max, current != source, let underWay = records.alertVersion(of: current),
             !records[current].hasAlertFromRedisOnly
         else { return false }
@@ -78,7 +78,7 @@ extension Delivery {
     /// state is sent without the alert that it carries.
     mutating func dropAlertsNotNewer(than current: UInt32, of activity: UInt32) {
         guard let sent = records.alertVersion(of: current) else { return }
-        while let head = activities[activity].waiting.head {
+        while let head = activities[activity].waitingList.head {
             guard let waiting = records.alertVersion(of: head), waiting <= sent,
                 records.mayReplace(head, by: current)
             else { return }
@@ -89,7 +89,7 @@ extension Delivery {
                 return
             }
             countCoalescing(of: head)
-            _ = activities[activity].waiting.popFirst(in: &records)
+            _ = activities[activity].waitingList.popFirst(in: &records)
             // The older state gets a result of its own. The current command must not count it: a count is
             // safe only until the offset of the counting command is committed, and the current command's
             // partition may be revoked.
@@ -148,11 +148,11 @@ extension Delivery {
         if isRevoked(rider) { return drop(rider, now: now) }
         records[rider].settlement = nil
         let activity = records[rider].activity
-        let head = activities[activity].waiting.first
+        let head = activities[activity].waitingList.first
         if records.isSuperseded(rider, by: head) {
             supersede(rider, by: head, now: now)
         } else {
-            activities[activity].waiting.prepend(rider, in: &records)
+            activities[activity].waitingList.prepend(rider, in: &records)
         }
     }
 
@@ -166,7 +166,7 @@ extension Delivery {
     /// older alert may then ring after it, because Redis does not know which states have alerts of their own
     /// (simulation `pace`, seeds 30112 and 103247).
     mutating func awaitCarrier(of activity: UInt32, now: Moment) {
-        let record = activities[activity].current
+        let record = activities[activity].currentCommand
         guard records[record].hasAlert, !records[record].isStart else {
             finish(record, .superseded)
             return endCurrent(activity, now: now)

@@ -8,9 +8,9 @@ import LiveActivity
 extension Delivery {
     /// Adds a command to its activity's waiting list. The command may replace waiting commands, or may itself
     /// be finished at once.
-    /// - Parameter activity: the result of `findActivity`; nil: the activity is found by its id.
+    /// - Parameter activity: the result of `findOrAddActivity`; nil: the activity is found by its id.
     mutating func enqueue(_ record: UInt32, of activity: UInt32? = nil, now: Moment) {
-        let activity = activity ?? activityOf(record)
+        let activity = activity ?? findOrAddActivity(of: record)
         records[record].activity = activity
         let rider = activities[activity].riderAwaitingCarrier.record
         if rider != .max, !records[record].isLifetimeEnd, records.areSameVersion(rider, record) {
@@ -25,20 +25,21 @@ extension Delivery {
         wake(activity, now: now)
     }
 
-    mutating func activityOf(_ record: UInt32) -> UInt32 {
+    mutating func findOrAddActivity(of record: UInt32) -> UInt32 {
         let slot = records.address(of: record)
-        return activities.find(slot.pointee.application, slot.pointee.bytes(slot.pointee.subject))
+        return activities.findOrAdd(slot.pointee.application, slot.pointee.bytes(slot.pointee.subject))
     }
 
     /// Finds the activity of a command that is decoded but not yet written to its slot. Prefetches the slots
     /// that merging the command will read.
     /// - Returns: nil if the activity's id has escapes and must be unescaped first.
-    mutating func findActivity(of command: Command, of application: UInt16, in value: UnsafeRawBufferPointer) -> UInt32?
+    mutating func findOrAddActivity(of command: Command, of application: UInt16, in value: UnsafeRawBufferPointer)
+        -> UInt32?
     {
         guard !command.activity.isEscaped else { return nil }
-        let activity = activities.find(application, command.activity.range.bytes(in: value))
+        let activity = activities.findOrAdd(application, command.activity.range.bytes(in: value))
         let slot = activities.address(of: activity)
-        records.prefetch(slot.pointee.waiting.last)
+        records.prefetch(slot.pointee.waitingList.last)
         records.prefetch(slot.pointee.lastRider)
         return activity
     }
@@ -47,13 +48,13 @@ extension Delivery {
     /// other.
     /// - Returns: false if a waiting command superseded `record` and the slot of `record` is freed.
     mutating func merge(_ record: UInt32, into activity: UInt32, now: Moment) -> Bool {
-        let tail = activities[activity].waiting.last
+        let tail = activities[activity].waitingList.last
         guard tail != .max else {
-            activities[activity].waiting.append(record, in: &records)
+            activities[activity].waitingList.append(record, in: &records)
             return true
         }
         if records[record].isLifetimeEnd || records[tail].isLifetimeEnd {
-            return mergeEndOfLifetime(record, with: tail, of: activity, now: now)
+            return mergeLifetimeEnd(record, with: tail, of: activity, now: now)
         }
         if records.areSameVersion(record, tail) {
             mergeSame(record, with: tail, of: activity)
@@ -65,11 +66,11 @@ extension Delivery {
         } else if records.mayReplace(tail, by: record) {
             countCoalescing(of: record)
             records.passToken(from: tail, to: record)
-            activities[activity].waiting.replaceLast(by: record, in: &records)
+            activities[activity].waitingList.replaceLast(by: record, in: &records)
             supersede(tail, by: record, now: now)
             if records[record].event == .end { replaceStart(before: record, of: activity, now: now) }
         } else {
-            activities[activity].waiting.append(record, in: &records)
+            activities[activity].waitingList.append(record, in: &records)
         }
         return true
     }
@@ -80,7 +81,7 @@ extension Delivery {
         guard records.alertVersion(of: record) != nil, records.alertVersion(of: tail) == nil else {
             return finish(record, asDuplicateOf: tail)
         }
-        activities[activity].waiting.replaceLast(by: record, in: &records)
+        activities[activity].waitingList.replaceLast(by: record, in: &records)
         finish(tail, asDuplicateOf: record)
     }
 
@@ -94,18 +95,18 @@ extension Delivery {
         case (.end, .update):
             countCoalescing(of: record)
             records.passToken(from: tail, to: record)
-            activities[activity].waiting.replaceLast(by: record, in: &records)
+            activities[activity].waitingList.replaceLast(by: record, in: &records)
             supersede(tail, by: record, as: .ended, now: now)
             replaceStart(before: record, of: activity, now: now)
         case (.start, .update):
-            let head = activities[activity].waiting.first
+            let head = activities[activity].waitingList.first
             if records.areSameVersion(head, record) {
                 // Both records are the same start. Redis held it, and two registrations released it.
                 finish(record, asDuplicateOf: head)
                 return true
             }
             guard !records[head].isStart else { fallthrough }
-            activities[activity].waiting.prepend(record, in: &records)
+            activities[activity].waitingList.prepend(record, in: &records)
         default:
             countCoalescing(of: record)
             records.passToken(from: record, to: tail)
@@ -117,11 +118,11 @@ extension Delivery {
     /// Replaces the start in front of an end, if there is one. The end has just replaced the update between
     /// them, and the start was never sent.
     private mutating func replaceStart(before end: UInt32, of activity: UInt32, now: Moment) {
-        guard let start = activities[activity].waiting.predecessor(of: end, in: records),
+        guard let start = activities[activity].waitingList.predecessor(of: end, in: records),
             records.isSuperseded(start, by: end)
         else { return }
         countCoalescing(of: start)
-        activities[activity].waiting.remove(start, in: &records)
+        activities[activity].waitingList.remove(start, in: &records)
         supersede(start, by: end, now: now)
     }
 
@@ -145,28 +146,28 @@ extension Delivery {
     /// Whether a waiting newer state replaces the activity's current command.
     func isSuperseded(_ activity: UInt32) -> Bool {
         let slot = activities.address(of: activity)
-        return records.isSuperseded(slot.pointee.current, by: slot.pointee.waiting.first)
+        return records.isSuperseded(slot.pointee.currentCommand, by: slot.pointee.waitingList.first)
     }
 
     /// Puts the current command back in front of the waiting list, unless a waiting command replaces it. The
     /// caller then calls `endCurrent`.
     mutating func putBackCurrent(of activity: UInt32, now: Moment) {
-        let current = activities[activity].current
+        let current = activities[activity].currentCommand
         if isSuperseded(activity) {
             countCoalescing(of: current)
             supersedeCurrent(of: activity, now: now)
         } else {
             replaceOlder(than: current, of: activity, now: now)
-            activities[activity].waiting.prepend(current, in: &records)
+            activities[activity].waitingList.prepend(current, in: &records)
         }
     }
 
     /// Lets the current command, which goes back to the front of the waiting list, replace older states that
     /// were read while it was under way. Behind it they would not be sent, because Redis supersedes them.
     private mutating func replaceOlder(than current: UInt32, of activity: UInt32, now: Moment) {
-        while let head = activities[activity].waiting.head, records.isSuperseded(head, by: current) {
+        while let head = activities[activity].waitingList.head, records.isSuperseded(head, by: current) {
             countCoalescing(of: head)
-            _ = activities[activity].waiting.popFirst(in: &records)
+            _ = activities[activity].waitingList.popFirst(in: &records)
             records.passToken(from: head, to: current)
             supersede(head, by: current, now: now)
         }

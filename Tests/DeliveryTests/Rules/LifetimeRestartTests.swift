@@ -114,7 +114,7 @@ import Testing
         core.reply(.retry)
         core.reply(.tokenFound)
         core.carry()
-        #expect(core.outcomes == ["\(Self.identifier) accepted"] && core.results.map(\.isOfLifetime) == [true])
+        #expect(core.outcomes == ["\(Self.identifier) accepted"] && core.results.map(\.isLifetimeCommand) == [true])
         #expect(notes(core) == [.began(atMilliseconds: Self.ended, lifetimeMilliseconds: 3_600_000)])
         #expect(kept(core).count == 1)
         core.acknowledgeAll()
@@ -236,7 +236,7 @@ import Testing
         core.elapse(10_000)
         core.receive(CommandText.start(10, id: Self.identifier, beside: member))
         #expect(core.outcomes == ["\(Self.identifier) invalid"] && core.deadLetters.count == 1)
-        #expect(core.results.map(\.isOfLifetime) == [true] && core.results.map(\.activity) == ["a"])
+        #expect(core.results.map(\.isLifetimeCommand) == [true] && core.results.map(\.activity) == ["a"])
         // The timetable forgets the start only after Kafka has acknowledged the dead letter. Otherwise a
         // crash could lose both.
         #expect(notes(core) == [])

@@ -130,7 +130,7 @@ import Testing
         core.reply(.retry)
         #expect(core.waiting == ["admit lifetime:\(Self.began)"])
         core.carry()
-        #expect(core.results.map(\.isOfLifetime) == [true])
+        #expect(core.results.map(\.isLifetimeCommand) == [true])
         // If the worker dies before Kafka has acknowledged this result, the next worker reads the end again.
         // Redis must then still have the life.
         core.acknowledgeSettlements()

@@ -11,7 +11,7 @@ struct SeenResult {
     var superseded: Int
     var status: UInt16
     var reason: String
-    var isOfLifetime: Bool
+    var isLifetimeCommand: Bool
     var attempts: UInt8
     var priority: UInt8
     var isDemoted: Bool
@@ -35,7 +35,7 @@ struct SeenResult {
         superseded = view.superseded
         status = view.status
         reason = text(view.reason)
-        isOfLifetime = view.isOfLifetime
+        isLifetimeCommand = view.isLifetimeCommand
         attempts = view.attempts
         priority = view.priority
         isDemoted = view.isDemoted

@@ -10,7 +10,7 @@ struct ActivityPhaseTests {
     private static func makeActivities() -> Activities { Activities(limit: 64, seed: 1, now: start) }
 
     private static func addSample(to activities: inout Activities) -> UInt32 {
-        withUnsafeBytes(of: UInt64(1)) { activities.find(0, $0) }
+        withUnsafeBytes(of: UInt64(1)) { activities.findOrAdd(0, $0) }
     }
 
     @Test func `Every phase is reached from an idle activity and leads back`() {
@@ -67,9 +67,9 @@ struct ActivityPhaseTests {
         activities.enter(.admitting, activity, with: 7)
         activities.enter(.ready, activity)
         activities.enter(.awaitingService, activity, untilMilliseconds: Self.start.monotonicMilliseconds + 1)
-        #expect(activities[activity].current == 7)
+        #expect(activities[activity].currentCommand == 7)
         activities.enter(.idle, activity)
-        #expect(activities[activity].current == .max)
+        #expect(activities[activity].currentCommand == .max)
     }
 
     @Test func `A change of phase that is not listed traps`() async {

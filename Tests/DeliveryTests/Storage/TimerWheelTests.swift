@@ -108,7 +108,7 @@ import Testing
                 }
             }
             #expect(wheel.count == set.count)
-            checkNext(wheel.nextFireMilliseconds(searchSlots: 16), earliest: set.values.min(), now: now)
+            checkNext(wheel.nextFireMilliseconds(slotsSearchedMax: 16), earliest: set.values.min(), now: now)
             now += Int64(random.chance(5) ? random.number(0...100_000) : random.number(0...60))
             let fired = fire(&wheel, at: now)
             for index in fired {
