@@ -12,7 +12,7 @@ extension Delivery {
         _ command: Command,
         from value: UnsafeRawBufferPointer,
         trace: UnsafeRawBufferPointer,
-        dropped: UnsafeRawBufferPointer
+        droppedFields: UnsafeRawBufferPointer
     ) {
         // A command to an audience uses two fields in another way: `subject` holds the audience or channel,
         // and `device` holds the template of the activities' ids.
@@ -21,9 +21,9 @@ extension Delivery {
         (fields.activity, fields.device) = (
             isOfChannel ? command.channel : command.audience, command.activity
         )
-        fill(record, with: fields, from: value, trace: trace, dropped: dropped)
+        fill(record, with: fields, from: value, trace: trace, droppedFields: droppedFields)
         records.setBody(of: record, to: command, from: value, dictionaryNumber: lastAps.dictionaryNumber)
-        if records[record].isReadAgain { removeAlertReadAgain(of: record) }
+        if records[record].isReadAgain { removeAlert(ofRecordReadAgain: record) }
         completeIdentifier(of: record)
         records[record].requestsChannel = command.requestsChannel
         records[record].isOfChannel = isOfChannel

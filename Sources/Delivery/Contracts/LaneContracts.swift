@@ -6,9 +6,9 @@ struct LaneContracts: ~Copyable {
     /// of the digest are the index.
     static let fittingDigestsMax = 4_096
 
-    private struct Entry: BitwiseCopyable {
+    private struct ApplicationContract: BitwiseCopyable {
         /// Nil: the app has no contract.
-        var image: UnmanagedContract?
+        var contract: UnmanagedContract?
         var rejectsMismatches: Bool
         /// Mixed into digests, so that equal states of two apps have different digests. Random, so that no
         /// producer can choose states that replace each other in the table.
@@ -25,9 +25,9 @@ struct LaneContracts: ~Copyable {
         var mismatch: ContractMismatch?
     }
 
-    private let entries: [Entry]
+    private let applicationContracts: [ApplicationContract]
     /// Whether any app has a contract.
-    let isNeeded: Bool
+    let isAnyConfigured: Bool
     /// The digests of states that fit. The lowest bits of a digest name two neighbouring entries; the first
     /// has the newer digest. 0: the entry is empty. The buffer is empty if no app has a contract.
     private let fittingDigests: UnsafeMutableBufferPointer<UInt64>
@@ -46,24 +46,24 @@ struct LaneContracts: ~Copyable {
 
     /// - Parameter salt: a random number, different in each lane.
     init(_ applications: [DeliveryConfiguration.Application], salt: UInt64) {
-        entries = applications.enumerated()
+        applicationContracts = applications.enumerated()
             .map { position, application in
-                Entry(
-                    image: application.contract.map { UnmanagedContract(copying: $0.contract) },
+                ApplicationContract(
+                    contract: application.contract.map { UnmanagedContract(copying: $0.contract) },
                     rejectsMismatches: application.contract?.rejectsMismatches ?? false,
                     salt: (salt | 1) &* (UInt64(position) &* 2 &+ 1)
                 )
             }
-        isNeeded = applications.contains { $0.contract != nil }
-        fittingDigests = .allocate(capacity: isNeeded ? Self.fittingDigestsMax : 0)
+        isAnyConfigured = applications.contains { $0.contract != nil }
+        fittingDigests = .allocate(capacity: isAnyConfigured ? Self.fittingDigestsMax : 0)
         fittingDigests.initialize(repeating: 0)
-        recentMismatches = .allocate(capacity: isNeeded ? Self.recentMismatchesMax : 0)
+        recentMismatches = .allocate(capacity: isAnyConfigured ? Self.recentMismatchesMax : 0)
         recentMismatches.initialize(repeating: RecentMismatch())
-        templates = RecentStateTemplates(isNeeded: isNeeded)
+        templates = RecentStateTemplates(isNeeded: isAnyConfigured)
     }
 
     deinit {
-        for entry in entries { entry.image?.deallocate() }
+        for application in applicationContracts { application.contract?.deallocate() }
         fittingDigests.deallocate()
         recentMismatches.deallocate()
     }
@@ -82,10 +82,10 @@ struct LaneContracts: ~Copyable {
         dictionaryNumber: UInt64,
         in record: UnsafeRawBufferPointer
     ) -> ContractMismatch? {
-        guard let image = entries[Int(application)].image else { return nil }
+        guard let contract = applicationContracts[Int(application)].contract else { return nil }
         if dictionaryNumber == lastDictionaryNumber, application == lastApplication { return nil }
         if !templates.hasMatched(command, ofApp: application),
-            let mismatch = mismatch(ofUnread: command, application, image, in: record)
+            let mismatch = mismatch(ofUnmatched: command, application, contract, in: record)
         {
             return mismatch
         }
@@ -94,16 +94,17 @@ struct LaneContracts: ~Copyable {
     }
 
     private mutating func mismatch(
-        ofUnread command: Command,
+        ofUnmatched command: Command,
         _ application: UInt16,
-        _ image: UnmanagedContract,
+        _ contract: UnmanagedContract,
         in record: UnsafeRawBufferPointer
     ) -> ContractMismatch? {
-        let digest = command.contractDigest(in: record) ^ entries[Int(application)].salt
+        let digest = command.contractDigest(in: record) ^ applicationContracts[Int(application)].salt
         let index = Int(truncatingIfNeeded: digest & UInt64(Self.fittingDigestsMax &- 2))
         if digest != 0, fittingDigests[index] == digest || fittingDigests[index &+ 1] == digest { return nil }
         if !templates.match(command, ofApp: application, in: record),
-            let mismatch = remembered(digest, of: command) ?? walk(command, application, image, digest, record)
+            let mismatch = rememberedMismatch(digest, of: command)
+                ?? compareWithShapes(command, application, contract, digest, record)
         {
             return mismatch
         }
@@ -114,7 +115,7 @@ struct LaneContracts: ~Copyable {
     /// Returns why a state that was compared before does not fit; nil: the state must be compared. A start is
     /// compared each time: its mismatch may be in its attributes, whose position differs from record to
     /// record.
-    private func remembered(_ digest: UInt64, of command: Command) -> ContractMismatch? {
+    private func rememberedMismatch(_ digest: UInt64, of command: Command) -> ContractMismatch? {
         let index = Int(truncatingIfNeeded: digest & UInt64(Self.recentMismatchesMax &- 1))
         guard command.event != .start, recentMismatches[index].digest == digest,
             var mismatch = recentMismatches[index].mismatch
@@ -126,16 +127,16 @@ struct LaneContracts: ~Copyable {
     }
 
     @inline(never)
-    private mutating func walk(
+    private mutating func compareWithShapes(
         _ command: Command,
         _ application: UInt16,
-        _ image: UnmanagedContract,
+        _ contract: UnmanagedContract,
         _ digest: UInt64,
         _ record: UnsafeRawBufferPointer
     ) -> ContractMismatch? {
         comparedStates &+= 1
         do throws(ContractMismatch) {
-            try templates.check(command, ofApp: application, image, in: record)
+            try templates.check(command, ofApp: application, contract, in: record)
             return nil
         } catch {
             var mismatch = error
@@ -146,7 +147,7 @@ struct LaneContracts: ~Copyable {
         }
     }
 
-    func rejectsMismatches(_ application: UInt16) -> Bool { entries[Int(application)].rejectsMismatches }
+    func rejectsMismatches(_ application: UInt16) -> Bool { applicationContracts[Int(application)].rejectsMismatches }
 
     func message(
         _ mismatch: ContractMismatch,
@@ -155,6 +156,7 @@ struct LaneContracts: ~Copyable {
         in record: UnsafeRawBufferPointer,
         showsValue: Bool
     ) -> String {
-        entries[Int(application)].image?.message(mismatch, command, in: record, showsValue: showsValue) ?? ""
+        applicationContracts[Int(application)].contract?.message(mismatch, command, in: record, showsValue: showsValue)
+            ?? ""
     }
 }

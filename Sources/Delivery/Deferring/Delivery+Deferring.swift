@@ -234,7 +234,7 @@ extension Delivery {
             let activity = activity(ofCurrent: record, in: .ready)
             if records[record].isPushExpired(by: policies, now: now) {
                 finishCurrent(record, .expired, settlement: .notShown, now: now)
-            } else if isSuperseded(activity), isReplacedAtOnce(record, of: activity, now: now) {
+            } else if isCurrentSuperseded(of: activity), isReplacedAtOnce(record, of: activity, now: now) {
                 replaceCurrent(of: activity, settlement: .notShown, now: now)
             } else if isBlocked, isLeftToNextOwner(record) {
                 dropCurrent(of: activity, now: now)
@@ -297,12 +297,12 @@ extension Delivery {
     /// Receives a command from the deferred topic. `receive(_:now:)` receives the records of the other
     /// topics.
     ///
-    /// - Parameter dropped: the names of the fields that the command's first reader dropped, separated by
+    /// - Parameter droppedFields: the names of the fields that the command's first reader dropped, separated by
     ///   commas.
     public mutating func receive(
         _ record: IncomingRecord,
         deferred deferral: Deferral,
-        dropped: UnsafeRawBufferPointer = UnsafeRawBufferPointer(start: nil, count: 0),
+        droppedFields: UnsafeRawBufferPointer = UnsafeRawBufferPointer(start: nil, count: 0),
         now: Moment
     ) {
         guard let partition = accept(record, now: now) else { return }
@@ -323,7 +323,7 @@ extension Delivery {
         guard let value = record.value else {
             return reject(record, index, code: "emptyRecord", detail: "a deferred command has no value")
         }
-        receiveCommand(value, index: index, record: record, deferral: deferral, dropped: dropped, now: now)
+        receiveCommand(value, index: index, record: record, deferral: deferral, droppedFields: droppedFields, now: now)
     }
 
     /// Restores what a command had when it was deferred: its pause, its counts and the version of its alert.
@@ -351,7 +351,7 @@ extension RecordSlot {
 
     fileprivate mutating func restore(_ deferral: Deferral) {
         (attempts, resultsBefore) = (deferral.attempts, deferral.resultsBefore)
-        superseded = SupersededCount(commands: deferral.superseded)
+        supersededCount = SupersededCount(commands: deferral.superseded)
         isReadAgain = deferral.isReadAgain
         if hasOwnToken { registeredAtMilliseconds = deferral.registeredAtMilliseconds }
         if !layout.alert.isAbsent { olderAlertVersion = deferral.alertVersion }

@@ -126,8 +126,8 @@ final class PoolTable {
     }
 
     func hasCredit(of poolKey: PoolKey) -> Bool {
-        let most = isBlocked(poolKey) ? min(inFlightMax, Self.blockedInFlightMax) : inFlightMax
-        return states[poolKey.position].creditsTaken < most
+        let creditsMax = isBlocked(poolKey) ? min(inFlightMax, Self.blockedInFlightMax) : inFlightMax
+        return states[poolKey.position].creditsTaken < creditsMax
     }
 
     /// Removes the next activity from the queue, if the pool has a credit for it. The caller takes the

@@ -16,7 +16,7 @@ extension Delivery {
             let activity = activity(ofCurrent: record, in: .ready)
             if records[record].isPushExpired(by: policies, now: now) {
                 finishCurrent(record, .expired, settlement: .notShown, now: now)
-            } else if isSuperseded(activity), isReplacedAtOnce(record, of: activity, now: now) {
+            } else if isCurrentSuperseded(of: activity), isReplacedAtOnce(record, of: activity, now: now) {
                 replaceCurrent(of: activity, settlement: .notShown, now: now)
             } else if records[record].attempts > 0, !permitsRetry {
                 awaitRetryBudget(record, of: activity, now: now)

@@ -17,7 +17,7 @@ extension Delivery {
         now: Moment
     ) {
         activities[activity].countServiceFault()
-        if isSuperseded(activity) { return replaceCurrent(of: activity, settlement: .notShown, now: now) }
+        if isCurrentSuperseded(of: activity) { return replaceCurrent(of: activity, settlement: .notShown, now: now) }
         if isLeftToNextOwner(record) { return dropCurrent(of: activity, now: now) }
         countRetry()
         let faults = activities[activity].serviceFaults

@@ -72,13 +72,13 @@ extension Delivery {
     /// Decodes a command and takes it, or rejects it.
     /// - Parameters:
     ///   - deferral: what the deferred topic's record has beside the command; nil: it was not deferred.
-    ///   - dropped: the names of the fields that the command's first reader dropped.
+    ///   - droppedFields: the names of the fields that the command's first reader dropped.
     mutating func receiveCommand(
         _ value: UnsafeRawBufferPointer,
         index: UInt32,
         record: IncomingRecord,
         deferral: Deferral? = nil,
-        dropped: UnsafeRawBufferPointer = UnsafeRawBufferPointer(start: nil, count: 0),
+        droppedFields: UnsafeRawBufferPointer = UnsafeRawBufferPointer(start: nil, count: 0),
         now: Moment
     ) {
         var identifier = TextRange.absent
@@ -102,7 +102,15 @@ extension Delivery {
             guard command.fitsBodyLimit else {
                 return receiveTooLarge(command, index: index, record: record, deferral: deferral, now: now)
             }
-            dispatch(command, from: value, index: index, record: record, deferral: deferral, dropped: dropped, now: now)
+            dispatch(
+                command,
+                from: value,
+                index: index,
+                record: record,
+                deferral: deferral,
+                droppedFields: droppedFields,
+                now: now
+            )
         } catch {
             reject(record, index, identifier, fault: error)
         }
@@ -119,7 +127,7 @@ extension Delivery {
         index: UInt32,
         record: IncomingRecord,
         deferral: Deferral?,
-        dropped: UnsafeRawBufferPointer,
+        droppedFields: UnsafeRawBufferPointer,
         now: Moment
     ) {
         if records[index].isReadAgain, command.event == .start {
@@ -130,14 +138,14 @@ extension Delivery {
             // commands that were checked.
             return beginLifetimeCommand(index, command, from: value, trace: record.trace, deferral: deferral, now: now)
         }
-        if contracts.isNeeded, rejectIfUndecodable(command, from: value, index: index, record: record) { return }
+        if contracts.isAnyConfigured, rejectIfUndecodable(command, from: value, index: index, record: record) { return }
         guard command.audience.isAbsent, command.channel.isAbsent else {
-            return handOver(index, command, from: value, trace: record.trace, dropped: dropped)
+            return handOver(index, command, from: value, trace: record.trace, droppedFields: droppedFields)
         }
         let activity = findOrAddActivity(of: command, of: records[index].application, in: value)
-        fill(index, with: command, from: value, trace: record.trace, dropped: dropped)
+        fill(index, with: command, from: value, trace: record.trace, droppedFields: droppedFields)
         records.setBody(of: index, to: command, from: value, dictionaryNumber: lastAps.dictionaryNumber)
-        if records[index].isReadAgain { removeAlertReadAgain(of: index) }
+        if records[index].isReadAgain { removeAlert(ofRecordReadAgain: index) }
         if let deferral { restore(deferral, to: index, of: activity, now: now) }
         enqueue(index, of: activity, now: now)
     }
@@ -176,7 +184,7 @@ extension Delivery {
         records.enter(.unregistering, index)
         slot.pointee.block = writer.block
         slot.pointee.subject = writer.append(key)
-        slot.pointee.registerAtRecordTime()
+        slot.pointee.setRegistrationTimeFromRecord()
         recordsAwaitingStore += 1
         for application in 0..<UInt16(configuration.applications.count) {
             call(.unregisterActivity, index, application: application)
@@ -210,7 +218,7 @@ extension Delivery {
         with command: Command,
         from value: UnsafeRawBufferPointer,
         trace: UnsafeRawBufferPointer,
-        dropped: UnsafeRawBufferPointer = UnsafeRawBufferPointer(start: nil, count: 0)
+        droppedFields: UnsafeRawBufferPointer = UnsafeRawBufferPointer(start: nil, count: 0)
     ) {
         // The pointer stays valid, because no record is added while it is used.
         let slot = records.mutableAddress(of: index)
@@ -226,12 +234,13 @@ extension Delivery {
         slot.pointee.statePriority = command.priority != 0 ? command.priority : command.event == .update ? 5 : 10
         slot.pointee.priority = command.priority != 0 ? command.priority : Self.priority(of: command)
         slot.pointee.expiration = command.event == .start ? expiration(ofStart: command, slot) : command.expiration
-        let texts =
+        let textBytes =
             Int(command.activity.range.count) + Int(command.identifier.range.count)
             + Int(command.device.range.count) + Int(command.attributesType.range.count)
             + Int(command.policy.range.count)
         let count =
-            texts + trace.count + dropped.count + (command.identifier.isAbsent ? defaultIdentifierBytesMax : 0)
+            textBytes + trace.count + droppedFields.count
+            + (command.identifier.isAbsent ? defaultIdentifierBytesMax : 0)
             + BlockRoom.reasonBytes
         var writer = RecordBlockWriter(block: records.allocateBlock(count))
         slot.pointee.block = writer.block
@@ -240,7 +249,7 @@ extension Delivery {
         slot.pointee.attributesType = writer.append(command.attributesType, from: value)
         slot.pointee.policyName = writer.append(command.policy, from: value)
         slot.pointee.trace = writer.append(trace)
-        slot.pointee.droppedFields = writer.append(dropped)
+        slot.pointee.droppedFields = writer.append(droppedFields)
         slot.pointee.commandIdentifier =
             command.identifier.isAbsent
             ? writer.reserve(defaultIdentifierBytesMax) : writer.append(command.identifier, from: value)
@@ -252,7 +261,7 @@ extension Delivery {
         if let environment = command.environment, !command.token.isAbsent {
             slot.pointee.environment = environment
             slot.pointee.hasOwnToken = true
-            slot.pointee.registerAtRecordTime()
+            slot.pointee.setRegistrationTimeFromRecord()
             records.setToken(of: index, registering: command.token, from: value)
         }
     }
@@ -262,13 +271,13 @@ extension Delivery {
     mutating func completeIdentifier(of record: UInt32) {
         let slot = records.mutableAddress(of: record)
         guard slot.pointee.kind == .command, slot.pointee.commandIdentifier.count == 0 else { return }
-        let written = DefaultIdentifier.write(
+        let writtenByteCount = DefaultIdentifier.write(
             topic: configuration.name(of: slot.pointee.topic),
             partition: slot.pointee.sourcePartition,
             offset: slot.pointee.sourceOffset,
             into: slot.pointee.block.base + Int(slot.pointee.commandIdentifier.offset)
         )
-        slot.pointee.commandIdentifier.count = UInt32(written)
+        slot.pointee.commandIdentifier.count = UInt32(writtenByteCount)
     }
 
     private mutating func fill(
@@ -281,12 +290,12 @@ extension Delivery {
         slot.pointee.kind = .registration
         slot.pointee.environment = registration.environment
         slot.pointee.registeredAtMilliseconds = registration.registeredAtMilliseconds
-        let rooms = trace.count + BlockRoom.reasonBytes
+        let otherBytes = trace.count + BlockRoom.reasonBytes
         var writer: RecordBlockWriter
         switch registration.kind {
         case .activity(let activity):
-            let texts = Int(activity.activity.range.count) + activity.audienceCount * AudienceList.digestBytes
-            writer = RecordBlockWriter(block: records.allocateBlock(texts + rooms))
+            let textBytes = Int(activity.activity.range.count) + activity.audienceCount * AudienceList.digestBytes
+            writer = RecordBlockWriter(block: records.allocateBlock(textBytes + otherBytes))
             slot.pointee.subject = writer.append(activity.activity, from: value)
             slot.pointee.audiences = writer.appendDigests(
                 of: activity.audiences,
@@ -297,10 +306,10 @@ extension Delivery {
             slot.pointee.frequentUpdates = activity.frequentUpdates
             slot.pointee.shownVersion = activity.shownVersion
         case .pushToStart(let start):
-            let texts =
+            let textBytes =
                 Int(start.device.range.count) + Int(start.attributesType.range.count)
                 + start.audienceCount * AudienceList.digestBytes
-            writer = RecordBlockWriter(block: records.allocateBlock(texts + rooms))
+            writer = RecordBlockWriter(block: records.allocateBlock(textBytes + otherBytes))
             slot.pointee.device = writer.append(start.device, from: value)
             slot.pointee.attributesType = writer.append(start.attributesType, from: value)
             slot.pointee.audiences = writer.appendDigests(of: start.audiences, count: start.audienceCount, from: value)

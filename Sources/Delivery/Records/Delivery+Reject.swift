@@ -85,13 +85,13 @@ extension Delivery {
                 slot.commandIdentifier = writer.append(identifier, from: text)
                 return
             }
-            let written = DefaultIdentifier.write(
+            let writtenByteCount = DefaultIdentifier.write(
                 topic: topic,
                 partition: slot.sourcePartition,
                 offset: slot.sourceOffset,
-                into: writer.remaining
+                into: writer.writePointer
             )
-            slot.commandIdentifier = writer.advance(written)
+            slot.commandIdentifier = writer.advance(writtenByteCount)
         }
         records[index] = slot
         finish(index, .invalid)

@@ -23,25 +23,25 @@ extension Delivery {
             let detail = record.value.map { fault.message(in: $0) } ?? ""
             return rejectTooLarge(command, index: index, record: record, code: fault.code.name, detail: detail)
         }
-        withUnsafeTemporaryAllocation(byteCount: value.count, alignment: 1) { room in
-            let trimmed = fields.trim(value, of: command, into: room)
-            let rest = UnsafeRawBufferPointer(rebasing: room[..<trimmed.byteCount])
-            let names = fields.nameList(of: trimmed)
+        withUnsafeTemporaryAllocation(byteCount: value.count, alignment: 1) { buffer in
+            let trimResult = fields.trim(value, of: command, into: buffer)
+            let trimmedValue = UnsafeRawBufferPointer(rebasing: buffer[..<trimResult.byteCount])
+            let names = fields.nameList(of: trimResult)
             do throws(Fault) {
-                let smaller = try Command.decode(rest)
+                let trimmedCommand = try Command.decode(trimmedValue)
                 countTrimmedBody(of: index)
                 // Forget the long record: the decoder remembers its `aps` dictionary, but the body is made
                 // from the shortened one.
                 lastAps.forget()
                 contracts.templates.beginRecord()
-                names.withUnsafeBytes { dropped in
+                names.withUnsafeBytes { droppedFields in
                     dispatch(
-                        smaller,
-                        from: rest,
+                        trimmedCommand,
+                        from: trimmedValue,
                         index: index,
                         record: record,
                         deferral: deferral,
-                        dropped: dropped,
+                        droppedFields: droppedFields,
                         now: now
                     )
                 }

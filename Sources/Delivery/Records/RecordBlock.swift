@@ -20,23 +20,23 @@ struct RecordBlockWriter {
 
     mutating func append(_ text: TextRange, from record: UnsafeRawBufferPointer) -> BlockRange {
         guard !text.isAbsent else { return BlockRange(offset: UInt32(position), count: 0) }
-        let room = UnsafeMutableRawBufferPointer(start: block.base + position, count: Int(text.range.count))
-        return advance(unescape(text, from: record, into: room))
+        let buffer = UnsafeMutableRawBufferPointer(start: block.base + position, count: Int(text.range.count))
+        return advance(unescape(text, from: record, into: buffer))
     }
 
     /// Writes the digests of the audiences that a registration names, each once.
     mutating func appendDigests(of audiences: ByteRange, count: Int, from record: UnsafeRawBufferPointer) -> BlockRange
     {
-        let room = UnsafeMutableRawBufferPointer(
+        let buffer = UnsafeMutableRawBufferPointer(
             start: block.base + position,
             count: count * AudienceList.digestBytes
         )
-        return advance(Registration.writeDigests(of: audiences, in: record, into: room))
+        return advance(Registration.writeDigests(of: audiences, in: record, into: buffer))
     }
 
-    /// Reserves a range of at most `room` bytes for a text that is written later.
-    mutating func reserve(_ room: Int) -> BlockRange {
-        var range = advance(room)
+    /// Reserves a range of at most `byteCount` bytes for a text that is written later.
+    mutating func reserve(_ byteCount: Int) -> BlockRange {
+        var range = advance(byteCount)
         range.count = 0
         return range
     }
@@ -47,7 +47,7 @@ struct RecordBlockWriter {
         return range
     }
 
-    var remaining: UnsafeMutableRawPointer { block.base + position }
+    var writePointer: UnsafeMutableRawPointer { block.base + position }
 }
 
 extension RecordSlot {

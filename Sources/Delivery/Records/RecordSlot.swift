@@ -41,7 +41,7 @@ struct RecordSlot: BitwiseCopyable {
     var riderLink = RiderLink()
     /// The number of commands that this one replaced and that have no result of their own. It includes the
     /// commands that they had counted.
-    var superseded = SupersededCount()
+    var supersededCount = SupersededCount()
     /// Whether the record had been settled before and is read again because Redis lost data.
     var isReadAgain = false
     /// Whether the record brought a token that Redis must register, as of the record's time.
@@ -176,7 +176,9 @@ struct RecordSlot: BitwiseCopyable {
     /// The version of the older command whose alert is in the body; nil: the body has no alert, or the
     /// command's own.
     @inline(__always)
-    var carriedAlert: Version? { layout.alert.isAbsent || olderAlertVersion == version ? nil : olderAlertVersion }
+    var carriedAlertVersion: Version? {
+        layout.alert.isAbsent || olderAlertVersion == version ? nil : olderAlertVersion
+    }
 
     /// Counts one more call or production that must be confirmed.
     mutating func awaitAcknowledgement() { acknowledgementsOutstanding += 1 }
@@ -191,7 +193,7 @@ struct RecordSlot: BitwiseCopyable {
 
     /// Sets when the token was registered: the record's time, or its receipt if Kafka has no time for the
     /// record.
-    mutating func registerAtRecordTime() {
+    mutating func setRegistrationTimeFromRecord() {
         registeredAtMilliseconds = recordMilliseconds >= 0 ? recordMilliseconds : receivedMilliseconds
     }
 

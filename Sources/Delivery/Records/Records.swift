@@ -83,10 +83,10 @@ struct Records: ~Copyable {
     mutating func free(_ block: Arena.Block) { arena.free(block) }
 
     /// Frees the blocks of a slot whose content was replaced.
-    mutating func free(contentOf old: RecordSlot) {
-        arena.free(old.block)
-        arena.free(old.tokenBlock)
-        old.body.release(to: &arena)
+    mutating func free(contentOf slot: RecordSlot) {
+        arena.free(slot.block)
+        arena.free(slot.tokenBlock)
+        slot.body.release(to: &arena)
     }
 
     /// Returns the block for a record's token. It is allocated only when there is a token, because most
@@ -106,8 +106,8 @@ struct Records: ~Copyable {
     /// Sets a token from a producer's record. Writes it in lower case, because tokens are stored, compared
     /// and sent in lower case.
     mutating func setToken(of record: UInt32, registering text: TextRange, from value: UnsafeRawBufferPointer) {
-        let room = tokenBlock(of: record)
-        slots[record].tokenCount = DeviceToken.copyLowercased(text.range.bytes(in: value), into: room)
+        let buffer = tokenBlock(of: record)
+        slots[record].tokenCount = DeviceToken.copyLowercased(text.range.bytes(in: value), into: buffer)
     }
 
     /// Passes the token that a replaced command brought on to the command that replaces it. Redis may not
@@ -116,25 +116,37 @@ struct Records: ~Copyable {
     /// Causeway promises to register a command's token whatever the command's outcome is. The token is passed
     /// in memory only. If the worker dies, the token can be lost until the next command or registration
     /// brings it.
-    mutating func passToken(from leaving: UInt32, to staying: UInt32) {
-        guard self[leaving].hasOwnToken else { return }
-        let (from, to) = (self[leaving], self[staying])
-        guard (from.event == .start) == (to.event == .start),
-            isEqual(from.bytes(from.device), to.bytes(to.device)),
-            isEqual(from.bytes(from.attributesType), to.bytes(to.attributesType))
+    mutating func passToken(from replaced: UInt32, to replacement: UInt32) {
+        guard self[replaced].hasOwnToken else { return }
+        let (replacedSlot, replacementSlot) = (self[replaced], self[replacement])
+        guard (replacedSlot.event == .start) == (replacementSlot.event == .start),
+            isEqual(replacedSlot.bytes(replacedSlot.device), replacementSlot.bytes(replacementSlot.device)),
+            isEqual(
+                replacedSlot.bytes(replacedSlot.attributesType),
+                replacementSlot.bytes(replacementSlot.attributesType)
+            )
         else { return }
-        self[leaving].hasOwnToken = false
-        self[leaving].isLeftOutOfMetadata = true
-        if to.hasOwnToken, from.environment == to.environment, isEqual(from.tokenBytes, to.tokenBytes) {
+        self[replaced].hasOwnToken = false
+        self[replaced].isLeftOutOfMetadata = true
+        if replacementSlot.hasOwnToken, replacedSlot.environment == replacementSlot.environment,
+            isEqual(replacedSlot.tokenBytes, replacementSlot.tokenBytes)
+        {
             // If both commands bring the same token, the token counts as registered at the earlier time.
-            self[staying].registeredAtMilliseconds = min(from.registeredAtMilliseconds, to.registeredAtMilliseconds)
+            self[replacement].registeredAtMilliseconds = min(
+                replacedSlot.registeredAtMilliseconds,
+                replacementSlot.registeredAtMilliseconds
+            )
             return
         }
-        if to.hasOwnToken, to.registeredAtMilliseconds >= from.registeredAtMilliseconds { return }
-        self[staying].hasOwnToken = true
-        setToken(of: staying, from.tokenBytes)
-        self[staying].environment = from.environment
-        self[staying].registeredAtMilliseconds = from.registeredAtMilliseconds
+        if replacementSlot.hasOwnToken,
+            replacementSlot.registeredAtMilliseconds >= replacedSlot.registeredAtMilliseconds
+        {
+            return
+        }
+        self[replacement].hasOwnToken = true
+        setToken(of: replacement, replacedSlot.tokenBytes)
+        self[replacement].environment = replacedSlot.environment
+        self[replacement].registeredAtMilliseconds = replacedSlot.registeredAtMilliseconds
     }
 
     /// Frees a record's token and body early. The next command then gets the same memory, which is still in
@@ -153,7 +165,7 @@ struct Records: ~Copyable {
     /// Copies bytes for a dead letter, or for a body that will be changed.
     mutating func makeBody(copying bytes: UnsafeRawBufferPointer) -> SharedBody {
         let body = SharedBody(bytes.count, in: &arena)
-        body.room.copyMemory(from: bytes)
+        body.mutableBytes.copyMemory(from: bytes)
         return body
     }
 
@@ -162,7 +174,7 @@ struct Records: ~Copyable {
     /// Makes the body of a record's command.
     mutating func setBody(of record: UInt32, to command: Command, from value: UnsafeRawBufferPointer) {
         let body = SharedBody(command.bodyCount, in: &arena)
-        slots[record].layout = Body.write(command, from: value, into: body.room)
+        slots[record].layout = Body.write(command, from: value, into: body.mutableBytes)
         slots[record].body = body
     }
 
@@ -194,22 +206,22 @@ struct Records: ~Copyable {
 
     /// Writes another command's alert into a record's body. The body must have room for it.
     mutating func write(_ alert: UnsafeRawBufferPointer, of version: Version, intoBodyOf record: UInt32) {
-        let (old, layout) = (slots[record].body, slots[record].layout)
-        let body = SharedBody(Body.count(old.bytes, layout, carryingAlertOf: alert.count), in: &arena)
-        slots[record].layout = Body.write(old.bytes, layout, carrying: alert, into: body.room)
+        let (oldBody, layout) = (slots[record].body, slots[record].layout)
+        let body = SharedBody(Body.count(oldBody.bytes, layout, carryingAlertOf: alert.count), in: &arena)
+        slots[record].layout = Body.write(oldBody.bytes, layout, carrying: alert, into: body.mutableBytes)
         slots[record].olderAlertVersion = version
         slots[record].body = body
-        old.release(to: &arena)
+        oldBody.release(to: &arena)
     }
 
     /// Removes the alert from a record's body.
     mutating func removeAlert(fromBodyOf record: UInt32) {
-        let (old, layout) = (slots[record].body, slots[record].layout)
-        let body = SharedBody(Body.countWithoutAlert(old.bytes, layout), in: &arena)
-        slots[record].layout = Body.writeWithoutAlert(old.bytes, layout, into: body.room)
+        let (oldBody, layout) = (slots[record].body, slots[record].layout)
+        let body = SharedBody(Body.countWithoutAlert(oldBody.bytes, layout), in: &arena)
+        slots[record].layout = Body.writeWithoutAlert(oldBody.bytes, layout, into: body.mutableBytes)
         slots[record].olderAlertVersion = nil
         slots[record].body = body
-        old.release(to: &arena)
+        oldBody.release(to: &arena)
         if slots[record].digest != nil { slots[record].setDigest() }
     }
 
@@ -217,17 +229,17 @@ struct Records: ~Copyable {
     mutating func setTimestamp(_ timestamp: Int64, inBodyOf record: UInt32) {
         let layout = slots[record].layout
         guard !Body.hasTimestamp(timestamp, in: slots[record].body.bytes, layout) else { return }
-        Body.setTimestamp(timestamp, in: ownBody(of: record), layout)
+        Body.setTimestamp(timestamp, in: makeBodyUnique(of: record), layout)
     }
 
     /// Returns a record's body for changes: its own, or a copy if the body is shared. A shared body must not
     /// change, because APNs may be reading it for another record.
-    private mutating func ownBody(of record: UInt32) -> UnsafeMutableRawBufferPointer {
+    private mutating func makeBodyUnique(of record: UInt32) -> UnsafeMutableRawBufferPointer {
         let body = slots[record].body
-        guard body.isShared else { return body.room }
-        let own = makeBody(copying: body.bytes)
-        slots[record].body = own
+        guard body.isShared else { return body.mutableBytes }
+        let copy = makeBody(copying: body.bytes)
+        slots[record].body = copy
         body.release(to: &arena)
-        return own.room
+        return copy.mutableBytes
     }
 }

@@ -4,7 +4,7 @@ import LiveActivity
 /// records may share the bytes: if one state of a match is sent to every activity that follows the match, all
 /// these bodies are equal. The bytes are in memory once, however many of these commands wait.
 ///
-/// What must hold: bytes are changed only while one record refers to them (`Records.ownBody`), and each record
+/// What must hold: bytes are changed only while one record refers to them (`Records.makeBodyUnique`), and each record
 /// releases them once.
 struct SharedBody: BitwiseCopyable {
     /// In front of the bytes is the reference count. 16 bytes keep the bytes aligned.
@@ -34,10 +34,10 @@ struct SharedBody: BitwiseCopyable {
     private var isNone: Bool { block.isNone }
     var isShared: Bool { !isNone && referenceCount > 1 }
 
-    var bytes: UnsafeRawBufferPointer { UnsafeRawBufferPointer(room) }
+    var bytes: UnsafeRawBufferPointer { UnsafeRawBufferPointer(mutableBytes) }
 
     /// The bytes, to be written. Only allowed while there is one reference.
-    var room: UnsafeMutableRawBufferPointer {
+    var mutableBytes: UnsafeMutableRawBufferPointer {
         isNone
             ? UnsafeMutableRawBufferPointer(start: nil, count: 0)
             : UnsafeMutableRawBufferPointer(start: block.base + Self.headerBytes, count: count)

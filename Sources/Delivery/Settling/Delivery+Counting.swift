@@ -29,7 +29,7 @@ extension Delivery {
             finish(older, outcome)
             return true
         }
-        records[newer].superseded.add(commandWith: records[older].superseded)
+        records[newer].supersededCount.add(commandWith: records[older].supersededCount)
         replaceRider(of: older, by: newer)
         return finishCounted(older)
     }

@@ -11,19 +11,19 @@ extension Delivery {
         // The pointer stays valid, because no record is added while it is used.
         let slot = records.mutableAddress(of: record)
         if slot.pointee.hasOwnToken || slot.pointee.isHeldStart { planTokenRegistration(of: record, outcome) }
-        if slot.pointee.isReadAgain, outcome.mayRepeatAfterSettlement, slot.pointee.superseded.commands == 0 {
+        if slot.pointee.isReadAgain, outcome.mayRepeatAfterSettlement, slot.pointee.supersededCount.commands == 0 {
             produce(.trace, record)
         } else {
             produce(.result, record)
             if outcome == .invalid { produce(.deadLetter, record) }
         }
-        let isSettled = slot.pointee.settlement != nil
-        if isSettled { call(.settle, record) }
+        let needsSettlement = slot.pointee.settlement != nil
+        if needsSettlement { call(.settle, record) }
         if slot.pointee.kind == .command, slot.pointee.isStart {
             refundUnsentStart(record)
             if slot.pointee.isHeldStart, outcome != .held {
                 slot.pointee.followUps.insert(.settleHeldStart)
-            } else if isSettled {
+            } else if needsSettlement {
                 call(.settleStart, record)
             }
         }

@@ -24,8 +24,8 @@ struct SupersededCount: BitwiseCopyable {
     /// Adds a replaced command, and the commands that it had counted. At its maximum the number no longer
     /// grows.
     mutating func add(commandWith other: SupersededCount) {
-        let (sum, isTooMuch) = commands.addingReportingOverflow(other.commands &+ 1)
-        commands = isTooMuch ? .max : sum
+        let (sum, didOverflow) = commands.addingReportingOverflow(other.commands &+ 1)
+        commands = didOverflow ? .max : sum
     }
 }
 

@@ -12,12 +12,12 @@ extension Delivery {
         case .tokenFound:
             records.setRegistration(of: record, to: reply.registration)
             records[record].startDraw = .drawn(reply.draw)
-            if isSuperseded(activity) { return replaceCurrent(of: activity, now: now) }
+            if isCurrentSuperseded(of: activity) { return replaceCurrent(of: activity, now: now) }
             activities.enter(.admitting, activity)
             call(.admit, record)
         case .wait: waitForStartBudget(record, of: activity, milliseconds: reply.waitMilliseconds, now: now)
         case .noToken:
-            if isSuperseded(activity) { return replaceCurrent(of: activity, now: now) }
+            if isCurrentSuperseded(of: activity) { return replaceCurrent(of: activity, now: now) }
             hold(record, of: activity)
         default: finishCurrent(record, .failed, reason: Self.unexpectedReply, now: now)
         }
@@ -40,9 +40,11 @@ extension Delivery {
         switch reply.verdict {
         case .send: makeReadyToSend(record, of: activity, reply, now: now)
         case .wait:
-            let most = policies[records[record].policy].pace.throttledSpacingMaxMilliseconds
+            let waitMillisecondsMax = policies[records[record].policy].pace.throttledSpacingMaxMilliseconds
             activities[activity]
-                .extendSpacing(until: now.monotonicMilliseconds + max(1, min(reply.waitMilliseconds, most)))
+                .extendSpacing(
+                    until: now.monotonicMilliseconds + max(1, min(reply.waitMilliseconds, waitMillisecondsMax))
+                )
             putBackCurrent(of: activity, now: now)
             endCurrent(activity, now: now)
         case .noToken where records[record].isLifetimeEnd:
@@ -50,16 +52,16 @@ extension Delivery {
             // that life.
             finishCurrent(record, .expired, reason: "activityUnknown", now: now)
         case .noToken:
-            if isSuperseded(activity) { return replaceCurrent(of: activity, now: now) }
+            if isCurrentSuperseded(of: activity) { return replaceCurrent(of: activity, now: now) }
             hold(record, of: activity)
         case .alertHeld where records[record].heldAlert == .unknown:
             carryHeldAlert(of: reply, on: record, now: now)
             call(.admit, record)
-        case .alertAlreadyAccepted where records[record].carriedAlert != nil:
-            leaveOutAnsweredAlert(of: record)
+        case .alertAlreadyAccepted where records[record].carriedAlertVersion != nil:
+            removeAcceptedAlert(of: record)
             call(.admit, record)
         case .alertAwaitsCarrier:
-            if isSuperseded(activity) { return replaceCurrent(of: activity, now: now) }
+            if isCurrentSuperseded(of: activity) { return replaceCurrent(of: activity, now: now) }
             // The newer command may be held, and then no lane reads it again. Registering this command's
             // token releases it.
             if records[record].hasOwnToken {
@@ -121,7 +123,7 @@ extension Delivery {
             slot.pointee.allowance.priority = slot.pointee.priority
         } else {
             records.setRegistration(of: record, to: reply.registration)
-            slot.pointee.allow(reply)
+            slot.pointee.setAllowance(from: reply)
             if reply.isDemoted { countDemotedPush() }
         }
         let policy = policies[slot.pointee.policy]

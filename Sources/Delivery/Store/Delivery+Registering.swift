@@ -51,12 +51,14 @@ extension Delivery {
             return continueAfterRegistering(record, isNewerCommandHeld: reply.heldCommand != nil, now: now)
         }
         if beginMembershipChange(record, reply, now: now) { return }
-        guard reply.verdict == .registered, let held = reply.heldCommand else { return settleWithoutResult(record) }
+        guard reply.verdict == .registered, let heldCommand = reply.heldCommand else {
+            return settleWithoutResult(record)
+        }
         // The partition's next owner registers the token again and gets the held command. The next owner may
         // be this lane, which would then have the command twice (simulation `plain`, seed 5889).
         if isRevoked(record) { return drop(record, now: now) }
         do throws(Fault) {
-            let command = try Command.decodeWrittenByCauseway(held)
+            let command = try Command.decodeWrittenByCauseway(heldCommand)
             let slot = records[record]
             records.enter(.received, record)
             // The registration may have been settled before, but the held command has no outcome yet. So it
@@ -65,12 +67,12 @@ extension Delivery {
             // The policy was configured when the command was first read. If it no longer is, the policy of
             // the app applies.
             records[record].policy =
-                policy(of: command, of: slot.application, in: held)
+                policy(of: command, of: slot.application, in: heldCommand)
                 ?? UInt8(truncatingIfNeeded: configuration.applications[Int(slot.application)].policy)
-            fill(record, with: command, from: held, trace: slot.bytes(slot.trace))
-            records.setBody(of: record, to: command, from: held)
+            fill(record, with: command, from: heldCommand, trace: slot.bytes(slot.trace))
+            records.setBody(of: record, to: command, from: heldCommand)
             if command.alertVersion.timestamp > 0 { records[record].olderAlertVersion = command.alertVersion }
-            takeAlert(of: slot, to: record, now: now)
+            copyAlert(of: slot, to: record, now: now)
             if command.event == .start {
                 // Mark the start: when it is finished, its record registers the token again, to release the
                 // device's other held starts.
@@ -109,7 +111,7 @@ extension Delivery {
     /// Copies the alert of the older command, which brought the token, into the held command's body, so that
     /// the alert is not lost (R14). Does nothing if the older command has no alert or has expired. Does
     /// nothing either if the held command is a start, has an alert, or would become too large for APNs.
-    private mutating func takeAlert(of older: RecordSlot, to record: UInt32, now: Moment) {
+    private mutating func copyAlert(of older: RecordSlot, to record: UInt32, now: Moment) {
         let slot = records.mutableAddress(of: record)
         guard !older.layout.alert.isAbsent, !older.isExpired(now: now), !slot.pointee.isStart,
             !slot.pointee.hasAlert, older.version < slot.pointee.version,

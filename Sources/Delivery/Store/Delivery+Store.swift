@@ -102,7 +102,7 @@ extension Delivery {
         guard ticket.purpose == .admit || ticket.purpose == .lookUpToken else { return false }
         let record = ticket.record
         let activity = records[record].activity
-        guard isSuperseded(activity) else { return false }
+        guard isCurrentSuperseded(of: activity) else { return false }
         guard storeQueue.removeFirst() == ticket else { preconditionFailure("another call waits") }
         recordsAwaitingStore -= 1
         acknowledge(record)

@@ -67,11 +67,11 @@ extension Delivery {
                 registration: slot.pointee.suppliedRegistration
             )
         case .admit where isStart:
-            let former = slot.pointee.previousClaim
+            let previousClaim = slot.pointee.previousClaim
             return .admitStart(
                 version: slot.pointee.version,
                 claim: slot.pointee.claim,
-                previousClaim: former == 0 ? nil : former
+                previousClaim: previousClaim == 0 ? nil : previousClaim
             )
         case .admit: return .admit(admission(of: slot, now: now))
         case .hold:
@@ -125,7 +125,7 @@ extension Delivery {
             requestsHighPriority: slot.pointee.priority == 10,
             mayUseReserve: slot.pointee.hasAlert || isEnd,
             carriesAlert: slot.pointee.carriesAlert,
-            carriedAlert: slot.pointee.carriedAlert,
+            carriedAlert: slot.pointee.carriedAlertVersion,
             isTooOld: AgeRules.isOld(timestamp: slot.pointee.version.timestamp, isEnd: isEnd, now: now.wallSeconds),
             isReadAgain: slot.pointee.isReadAgain,
             registration: slot.pointee.suppliedRegistration

@@ -29,7 +29,7 @@ extension RecordSlot {
     }
 
     /// Stores the priority that the activity's budget allows for this push.
-    mutating func allow(_ reply: StoreReply<UnsafeRawBufferPointer>) {
+    mutating func setAllowance(from reply: StoreReply<UnsafeRawBufferPointer>) {
         let isKnown = reply.priority == 5 || reply.priority == 10
         allowance = Allowance(
             priority: isKnown ? reply.priority : priority,

@@ -14,17 +14,17 @@ extension Delivery {
         guard records[record].hasAlert, let alert = records.alertVersion(of: record),
             isAlertOld(alert, on: record, now: now)
         else { return }
-        let inBody = records[record].bodyAlertVersion
+        let bodyAlert = records[record].bodyAlertVersion
         if let rider = records.removeRider(of: record) {
             records[rider].setReason("alertExpired")
             finish(rider, .superseded)
             // An alert in the body that is not the rider's is the state's own. It is older than the rider's
             // alert, so it is too old as well.
-            if inBody != nil, inBody != alert { records[record].noteExpiredAlert() }
+            if bodyAlert != nil, bodyAlert != alert { records[record].noteExpiredAlert() }
         } else {
             records[record].noteExpiredAlert()
         }
-        if inBody != nil { records.removeAlert(fromBodyOf: record) }
+        if bodyAlert != nil { records.removeAlert(fromBodyOf: record) }
         records[record].priority = records[record].statePriority
     }
 

@@ -24,8 +24,8 @@ extension Delivery {
     @discardableResult
     mutating func supersede(_ older: UInt32, by newer: UInt32, as outcome: Outcome = .superseded, now: Moment) -> Bool {
         let source = records.alertSource(of: older)
-        let rides = mayBeCarried(source, on: newer, now: now) && hasRoomForAlert(for: source, in: newer)
-        if rides {
+        let isAlertCarried = mayBeCarried(source, on: newer, now: now) && checkRoom(forAlertOf: source, in: newer)
+        if isAlertCarried {
             _ = records.removeRider(of: older)
             replaceRider(of: newer, by: newer)
             records.setRider(of: newer, to: source)
@@ -42,7 +42,7 @@ extension Delivery {
 
     /// Whether an alert fits into the newer command's body. If it does not, the alert is lost and the state
     /// is kept, and the result of the alert's command says so.
-    private mutating func hasRoomForAlert(for source: UInt32, in newer: UInt32) -> Bool {
+    private mutating func checkRoom(forAlertOf source: UInt32, in newer: UInt32) -> Bool {
         let alertBytes = Int(records[source].layout.alert.count)
         guard !records[newer].hasRoom(forAlertBytes: alertBytes) else { return true }
         records[source].setReason("alertDidNotFit")
@@ -56,8 +56,8 @@ extension Delivery {
             records.isNewer(newer, than: source), !records[source].isExpired(now: now),
             !isOlderThanAlertUnderWay(alert, of: source)
         else { return false }
-        guard let carried = records.alertVersion(of: newer) else { return true }
-        return carried < alert
+        guard let alertOfNewer = records.alertVersion(of: newer) else { return true }
+        return alertOfNewer < alert
     }
 
     /// Whether the current command has a newer alert, so that `alert` must not ring after it. False if the
@@ -65,10 +65,10 @@ extension Delivery {
     /// (simulation `repeats`, seeds 21365 and 30787).
     private func isOlderThanAlertUnderWay(_ alert: Version, of source: UInt32) -> Bool {
         let current = activities[records[source].activity].currentCommand
-        guard current != .max, current != source, let underWay = records.alertVersion(of: current),
+        guard current != .max, current != source, let currentAlert = records.alertVersion(of: current),
             !records[current].hasAlertFromRedisOnly
         else { return false }
-        return alert < underWay
+        return alert < currentAlert
     }
 
     /// Called when APNs has accepted the current command's alert. Removes the same alert, and older ones,
@@ -77,9 +77,9 @@ extension Delivery {
     /// A state that is older than the current command is finished, because Redis would supersede it. A newer
     /// state is sent without the alert that it carries.
     mutating func dropAlertsNotNewer(than current: UInt32, of activity: UInt32) {
-        guard let sent = records.alertVersion(of: current) else { return }
+        guard let acceptedAlert = records.alertVersion(of: current) else { return }
         while let head = activities[activity].waitingList.head {
-            guard let waiting = records.alertVersion(of: head), waiting <= sent,
+            guard let waitingAlert = records.alertVersion(of: head), waitingAlert <= acceptedAlert,
                 records.mayReplace(head, by: current)
             else { return }
             guard records.isNewer(current, than: head) else {
@@ -104,18 +104,18 @@ extension Delivery {
         slot.pointee.heldAlert = .takenOver
         guard let heldCommand = reply.heldCommand else { return }
         do throws(Fault) {
-            let held = try Command.decodeWrittenByCauseway(heldCommand)
-            guard held.hasAlert, !slot.pointee.hasAlert else { return }
-            let version = held.alertVersion.timestamp > 0 ? held.alertVersion : held.version
+            let command = try Command.decodeWrittenByCauseway(heldCommand)
+            guard command.hasAlert, !slot.pointee.hasAlert else { return }
+            let version = command.alertVersion.timestamp > 0 ? command.alertVersion : command.version
             guard !isAlertOld(version, on: record, now: now) else { return slot.pointee.noteExpiredAlert() }
-            let alert = held.alert.bytes(in: heldCommand)
+            let alert = command.alert.bytes(in: heldCommand)
             guard slot.pointee.hasRoom(forAlertBytes: alert.count) else {
                 slot.pointee.heldAlert = .doesNotFit
                 return
             }
             records.write(alert, of: version, intoBodyOf: record)
             slot.pointee.setDigest()
-            slot.pointee.priority = max(slot.pointee.priority, held.priority != 0 ? held.priority : 10)
+            slot.pointee.priority = max(slot.pointee.priority, command.priority != 0 ? command.priority : 10)
             countCarriedAlert()
         } catch {
             // The held command is not valid. Causeway writes only valid commands, so another program wrote
@@ -125,7 +125,7 @@ extension Delivery {
 
     /// Removes the carried alert from the current command, because APNs has accepted this alert or a newer
     /// one. Another worker sent it, or this lane sent it and reads the record again.
-    mutating func leaveOutAnsweredAlert(of record: UInt32) {
+    mutating func removeAcceptedAlert(of record: UInt32) {
         finishRider(of: record)
         records.removeAlert(fromBodyOf: record)
     }
@@ -172,11 +172,11 @@ extension Delivery {
             return endCurrent(activity, now: now)
         }
         if isRevoked(record) { return dropCurrent(of: activity, now: now) }
-        let other = activities[activity].riderAwaitingCarrier.record
-        if other != .max, !records.isNewer(record, than: other) {
-            finish(record, records.areSameVersion(record, other) ? .duplicate : .superseded)
+        let waitingRider = activities[activity].riderAwaitingCarrier.record
+        if waitingRider != .max, !records.isNewer(record, than: waitingRider) {
+            finish(record, records.areSameVersion(record, waitingRider) ? .duplicate : .superseded)
         } else {
-            if other != .max { finish(other, .superseded) }
+            if waitingRider != .max { finish(waitingRider, .superseded) }
             records.enter(.awaitingCarrier, record)
             activities[activity].riderAwaitingCarrier = RiderAwaitingCarrier(
                 record: record,

@@ -16,7 +16,7 @@ extension Delivery {
         if rider != .max, !records[record].isLifetimeEnd, records.areSameVersion(rider, record) {
             countCoalescing(of: record)
             records.passToken(from: record, to: rider)
-            linkToRegistration(record)
+            leaveRegistrationOutOfMetadata(record)
             finish(record, .duplicate)
         } else {
             let isWaiting = merge(record, into: activity, now: now)
@@ -57,9 +57,9 @@ extension Delivery {
             return mergeLifetimeEnd(record, with: tail, of: activity, now: now)
         }
         if records.areSameVersion(record, tail) {
-            mergeSame(record, with: tail, of: activity)
+            mergeSameVersion(record, with: tail, of: activity)
         } else if records.isNewer(tail, than: record) {
-            return mergeLate(record, behind: tail, of: activity, now: now)
+            return mergeOlder(record, behind: tail, of: activity, now: now)
         } else if records[tail].event == .end, !records[record].isStart {
             records.passToken(from: record, to: tail)
             finish(record, .ended)
@@ -77,7 +77,7 @@ extension Delivery {
 
     /// Merges two records of the same command. If only one of them has an alert, that record stays: a record
     /// from the deferred topic may carry an older command's alert.
-    private mutating func mergeSame(_ record: UInt32, with tail: UInt32, of activity: UInt32) {
+    private mutating func mergeSameVersion(_ record: UInt32, with tail: UInt32, of activity: UInt32) {
         guard records.alertVersion(of: record) != nil, records.alertVersion(of: tail) == nil else {
             return finish(record, asDuplicateOf: tail)
         }
@@ -90,7 +90,7 @@ extension Delivery {
     /// - An update never supersedes an end.
     /// - A start is put in front of newer updates if no start is there. Redis held it, and without the start
     ///   there is nothing to update (simulation `plain`, seed 367).
-    private mutating func mergeLate(_ record: UInt32, behind tail: UInt32, of activity: UInt32, now: Moment) -> Bool {
+    private mutating func mergeOlder(_ record: UInt32, behind tail: UInt32, of activity: UInt32, now: Moment) -> Bool {
         switch (records[record].event, records[tail].event) {
         case (.end, .update):
             countCoalescing(of: record)
@@ -131,7 +131,7 @@ extension Delivery {
     private mutating func finish(_ record: UInt32, asDuplicateOf waiting: UInt32) {
         countCoalescing(of: record)
         records.passToken(from: record, to: waiting)
-        linkToRegistration(record)
+        leaveRegistrationOutOfMetadata(record)
         finish(record, .duplicate)
         records[record].followUps.remove(.settleHeldStart)
     }
@@ -139,12 +139,12 @@ extension Delivery {
     /// Notes that two records released the same command, and that the next owner must read both registrations
     /// again. If it read only the earlier one, that registration would be stale and release nothing
     /// (simulation `longLives`, seed 108).
-    private mutating func linkToRegistration(_ record: UInt32) {
+    private mutating func leaveRegistrationOutOfMetadata(_ record: UInt32) {
         if records[record].topic == .registrations { records[record].isLeftOutOfMetadata = true }
     }
 
     /// Whether a waiting newer state replaces the activity's current command.
-    func isSuperseded(_ activity: UInt32) -> Bool {
+    func isCurrentSuperseded(of activity: UInt32) -> Bool {
         let slot = activities.address(of: activity)
         return records.isSuperseded(slot.pointee.currentCommand, by: slot.pointee.waitingList.first)
     }
@@ -153,7 +153,7 @@ extension Delivery {
     /// caller then calls `endCurrent`.
     mutating func putBackCurrent(of activity: UInt32, now: Moment) {
         let current = activities[activity].currentCommand
-        if isSuperseded(activity) {
+        if isCurrentSuperseded(of: activity) {
             countCoalescing(of: current)
             supersedeCurrent(of: activity, now: now)
         } else {
@@ -183,7 +183,7 @@ extension Delivery {
             guard !activities[activity].isWithinSpacing(now: now) else { return }
             activities.enter(.awakened, activity)
         case .backingOff, .awaitingService:
-            guard isSuperseded(activity) else { return }
+            guard isCurrentSuperseded(of: activity) else { return }
             replaceRetry(of: activity, now: now)
         case .awakened, .awaitingReadAhead, .awaitingCredit, .lookingUpToken, .admitting, .registering, .holding,
             .ready,

@@ -25,9 +25,9 @@ extension CoreHarness {
                     key: nil,
                     value: value
                 )
-                Array(seen.dropped.utf8)
-                    .withUnsafeBytes { dropped in
-                        delivery.receive(record, deferred: seen.deferral, dropped: dropped, now: now)
+                Array(seen.droppedFields.utf8)
+                    .withUnsafeBytes { droppedFields in
+                        delivery.receive(record, deferred: seen.deferral, droppedFields: droppedFields, now: now)
                     }
             }
         endBatch()

@@ -16,7 +16,7 @@ struct SeenResult {
     var priority: UInt8
     var isDemoted: Bool
     var budgetLeft: Int
-    var dropped: String
+    var droppedFields: String
     var policy: String
     var sentTimestamp: Int64
     var topic: RecordTopic
@@ -40,7 +40,7 @@ struct SeenResult {
         priority = view.priority
         isDemoted = view.isDemoted
         budgetLeft = view.budgetLeft
-        dropped = text(view.droppedFields)
+        droppedFields = text(view.droppedFields)
         policy = text(view.policyName)
         sentTimestamp = view.sentTimestamp
         topic = view.topic
@@ -59,7 +59,7 @@ struct SeenDeferral {
     var cause: String
     var deferral: Deferral
     /// The header with the names of dropped fields.
-    var dropped: String
+    var droppedFields: String
     /// The record's value.
     var value: String
     var trace: String
@@ -68,7 +68,7 @@ struct SeenDeferral {
         command = view.name
         cause = "\(view.deferralCause.name)"
         deferral = view.deferral
-        dropped = text(view.droppedFields)
+        droppedFields = text(view.droppedFields)
         trace = text(view.trace)
         var writer = JSONWriter()
         Array(CommandText.app.utf8).withUnsafeBytes { view.deferredCommand(app: $0).write(to: &writer) }

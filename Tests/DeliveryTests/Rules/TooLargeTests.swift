@@ -42,7 +42,7 @@ import Testing
         core.answer(.accepted)
         core.acknowledgeAll()
         let result = try #require(core.results.first)
-        #expect((result.outcome, result.dropped) == ("accepted", "lineups"))
+        #expect((result.outcome, result.droppedFields) == ("accepted", "lineups"))
         #expect(core.delivery.counters(of: 0).trimmedBodies == 1)
         #expect(core.committableOffset == 1 && core.recordsInProgress == 0)
     }
@@ -53,7 +53,7 @@ import Testing
         core.reply(.send)
         #expect(try #require(core.push()).body.contains("commentary"))
         core.answer(.accepted)
-        #expect(core.results.first?.dropped == "" && core.delivery.counters(of: 0).trimmedBodies == 0)
+        #expect(core.results.first?.droppedFields == "" && core.delivery.counters(of: 0).trimmedBodies == 0)
     }
 
     @Test func `Redis compares the state without the fields`() throws {
@@ -62,7 +62,7 @@ import Testing
         plain.receive(Self.trimmed(1))
         #expect(try core.called.admission?.digest == plain.called.admission?.digest)
         core.reply(.unchanged)
-        #expect(core.outcomes == ["u1 unchanged"] && core.results.first?.dropped == "lineups")
+        #expect(core.outcomes == ["u1 unchanged"] && core.results.first?.droppedFields == "lineups")
     }
 
     @Test func `It is read once more as the same state`() throws {
@@ -85,7 +85,7 @@ import Testing
         #expect(try Array(held.utf8).withUnsafeBytes { try Command.decodeWrittenByCauseway($0).fitsBodyLimit })
         core.reply(.held)
         core.acknowledgeAll()
-        #expect(core.outcomes == ["u1 held"] && core.results.first?.dropped == "lineups")
+        #expect(core.outcomes == ["u1 held"] && core.results.first?.droppedFields == "lineups")
     }
 
     @Test func `A deferred command still says what was dropped`() throws {
@@ -99,13 +99,13 @@ import Testing
         core.pass(11_200)
         core.acknowledgeAll()
         let deferral = try #require(core.deferrals.first)
-        #expect(deferral.dropped == "lineups" && !deferral.value.contains("lineups"))
+        #expect(deferral.droppedFields == "lineups" && !deferral.value.contains("lineups"))
         core.pass(30_000)
         core.receive(deferral)
         core.carry()
         core.acknowledgeAll()
         #expect(core.outcomes == ["u1 accepted"])
-        #expect(core.results.last?.dropped == "lineups")
+        #expect(core.results.last?.droppedFields == "lineups")
     }
 
     @Test(arguments: [
@@ -127,7 +127,7 @@ import Testing
         let size = names.contains("lineups") ? 4_179 : 8_288
         #expect(letter.detail.contains("has \(size) bytes"), "\(letter.detail)")
         #expect(core.results.first?.outcome == "invalid" && core.results.first?.command == "u1")
-        #expect(core.results.first?.dropped == "" && core.delivery.counters(of: 0).trimmedBodies == 0)
+        #expect(core.results.first?.droppedFields == "" && core.delivery.counters(of: 0).trimmedBodies == 0)
         #expect(core.waiting == ["admit b.u2"], "others go on")
     }
 
