@@ -57,7 +57,7 @@ extension Audiences {
         while case let oldest = channels[channel].oldestBroadcast, oldest != .max, broadcasts[oldest].stage == .finished
         {
             let slot = broadcasts[oldest]
-            if let partition = partitions.current(slot.record.partition, epoch: slot.record.epoch) {
+            if let partition = partitions.partition(slot.record.partition, epoch: slot.record.epoch) {
                 partition.pointee.ledger.settle(slot.record.offset)
                 partition.pointee.unsettledRecordCount -= 1
             }
@@ -75,7 +75,7 @@ extension Audiences {
             broadcasts[broadcast].rider = .max
             dropBroadcast(slot.rider, now: now)
         }
-        partitions.current(slot.record.partition, epoch: slot.record.epoch)?.pointee.unsettledRecordCount -= 1
+        partitions.partition(slot.record.partition, epoch: slot.record.epoch)?.pointee.unsettledRecordCount -= 1
         unlink(broadcast: broadcast)
         free(broadcast: broadcast)
         // Settle the later broadcasts that have waited for this one.

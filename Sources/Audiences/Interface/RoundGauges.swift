@@ -148,7 +148,7 @@ extension Audiences {
             outcome: isSuperseded ? .superseded : members.outcome,
             recordMilliseconds: record.instruction.recordMilliseconds,
             lastResponseMilliseconds: times.lastResponseMilliseconds,
-            partition: partitions.current(record.partition, epoch: record.epoch)?.pointee.number ?? -1,
+            partition: partitions.partition(record.partition, epoch: record.epoch)?.pointee.number ?? -1,
             offset: record.offset,
             receivedMilliseconds: record.receivedMilliseconds,
             event: record.event,

@@ -160,7 +160,7 @@ extension Audiences {
 
     private mutating func settle(_ version: UInt32) {
         let slot = versions[version]
-        if let partition = partitions.current(slot.record.partition, epoch: slot.record.epoch) {
+        if let partition = partitions.partition(slot.record.partition, epoch: slot.record.epoch) {
             partition.pointee.ledger.settle(slot.record.offset)
             partition.pointee.unsettledRecordCount -= 1
         }
@@ -170,7 +170,7 @@ extension Audiences {
     /// Drops a version without settling it. The next owner of its partition reads the record again.
     mutating func dropVersion(_ version: UInt32) {
         let slot = versions[version]
-        partitions.current(slot.record.partition, epoch: slot.record.epoch)?.pointee.unsettledRecordCount -= 1
+        partitions.partition(slot.record.partition, epoch: slot.record.epoch)?.pointee.unsettledRecordCount -= 1
         freeVersion(version)
     }
 

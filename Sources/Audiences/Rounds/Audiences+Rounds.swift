@@ -132,7 +132,7 @@ extension Audiences {
     /// This happens after partitions were added to the fan-out topic. The last owner read the version's
     /// record from another partition and settled it there, so no worker reads the record again.
     private mutating func stopAwaitingVersions(_ round: UInt32, now: Moment) {
-        let lastReceived = partitions.current(rounds[round].partition, epoch: rounds[round].epoch)?.pointee
+        let lastReceived = partitions.partition(rounds[round].partition, epoch: rounds[round].epoch)?.pointee
             .lastReceivedMilliseconds
         let since = max(rounds[round].checkpointedMilliseconds, lastReceived ?? .min)
         let end = since + configuration.newerVersionWaitMilliseconds

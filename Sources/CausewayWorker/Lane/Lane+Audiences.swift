@@ -97,10 +97,10 @@ extension IncomingMembership {
     fileprivate init(_ change: MembershipChange, _ view: RecordView) {
         self.init(
             member: change.member,
-            identifier: view.member(change.member.kind),
-            joins: change.joins,
+            identifier: view.memberIdentifier(change.member.kind),
+            joins: change.joinedAudiences,
             wasMemberOfAll: change.wasMemberOfAll,
-            departures: change.departures,
+            departures: change.leftAudiences,
             leftAtMilliseconds: change.leftAtMilliseconds,
             token: view.token,
             environment: view.environment,

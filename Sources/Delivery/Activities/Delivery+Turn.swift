@@ -49,7 +49,7 @@ extension Delivery {
         guard !activities[activity].waitingList.isEmpty else { return pause(activity, now: now) }
         if activities[activity].mayHaveToWait(now: now) {
             deferOverdueCommands(activity, now: now)
-            guard activities[activity].hasWork(now: now), !awaitsDeferred(activity, now: now) else {
+            guard activities[activity].hasWork(now: now), !awaitsDeferredCommand(activity, now: now) else {
                 return pause(activity, now: now)
             }
         }
@@ -214,7 +214,9 @@ extension Delivery {
     /// Whether a record's partition is being revoked, or the assignment that the record came with has ended.
     public func isRevoked(_ record: UInt32) -> Bool {
         let slot = records.address(of: record)
-        guard let partition = partitions.current(slot.pointee.partition, epoch: slot.pointee.epoch) else { return true }
+        guard let partition = partitions.partition(slot.pointee.partition, epoch: slot.pointee.epoch) else {
+            return true
+        }
         return partition.pointee.phase == .revoking
     }
 }

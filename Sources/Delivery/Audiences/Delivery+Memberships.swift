@@ -23,12 +23,13 @@ extension Delivery {
         guard let member = membershipChanges.first, let change = membershipChanges[member] else { return nil }
         let slot = records.address(of: member.record)
         let departures = membershipChanges.departures(of: member)
-        let joins = change.joins ? slot.pointee.bytes(slot.pointee.audiences) : .init(start: nil, count: 0)
+        let joinedAudiences =
+            change.joinsAudiences ? slot.pointee.bytes(slot.pointee.audiences) : .init(start: nil, count: 0)
         return MembershipChange(
             member: member,
-            joins: AudienceList(joins),
+            joinedAudiences: AudienceList(joinedAudiences),
             wasMemberOfAll: change.wasMemberOfAll,
-            departures: departures?.audiences ?? AudienceList(UnsafeRawBufferPointer(start: nil, count: 0)),
+            leftAudiences: departures?.audiences ?? AudienceList(UnsafeRawBufferPointer(start: nil, count: 0)),
             leftAtMilliseconds: departures?.atMilliseconds ?? 0
         )
     }
@@ -62,11 +63,12 @@ extension Delivery {
         let block = records.allocateBlock(departures.count)
         UnsafeMutableRawBufferPointer(start: block.base, count: departures.count).copyMemory(from: departures)
         let isTombstone = ticket.purpose == .unregisterActivity || ticket.purpose == .unregisterDevice
-        let continuation: PendingMembershipChanges.Continuation = isTombstone ? .unregistered : .acknowledged
+        let continuation: PendingMembershipChanges.Continuation =
+            isTombstone ? .settleTombstone : .awaitAcknowledgements
         records[ticket.record].awaitAcknowledgement()
         membershipChanges.begin(
             member,
-            .init(departures: block, departuresCount: departures.count, continuation: continuation)
+            .init(departuresBlock: block, departuresByteCount: departures.count, continuation: continuation)
         )
     }
 
@@ -98,10 +100,10 @@ extension Delivery {
             records[record].awaitAcknowledgement()
             membershipChanges.begin(
                 member,
-                .init(joins: joins, wasMemberOfAll: reply.wasMemberOfAll, continuation: continuation)
+                .init(joinsAudiences: joins, wasMemberOfAll: reply.wasMemberOfAll, continuation: continuation)
             )
         } else {
-            membershipChanges.set(continuation, joins: joins, wasMemberOfAll: reply.wasMemberOfAll, of: member)
+            membershipChanges.set(continuation, joinsAudiences: joins, wasMemberOfAll: reply.wasMemberOfAll, of: member)
         }
         return true
     }
@@ -109,7 +111,7 @@ extension Delivery {
     /// Ends a change, after Redis has recorded that the audiences are notified.
     mutating func endMembershipChange(_ ticket: StoreTicket, now: Moment) {
         let change = membershipChanges.end(ChangingMember(ticket))
-        records.free(change.departures)
+        records.free(change.departuresBlock)
         continueAfterChange(ticket.record, change.continuation, now: now)
     }
 
@@ -119,8 +121,8 @@ extension Delivery {
         now: Moment
     ) {
         switch continuation {
-        case .acknowledged: break
-        case .unregistered: settleAcknowledgedTombstone(record)
+        case .awaitAcknowledgements: break
+        case .settleTombstone: settleAcknowledgedTombstone(record)
         case .settle: settleWithoutResult(record)
         case .register:
             records[record].areAudiencesNotified = true

@@ -6,9 +6,9 @@ struct PendingMembershipChanges: ~Copyable {
     /// What the record does next when the audiences of its change are notified.
     enum Continuation: UInt8 {
         /// The record waits for its other acknowledgements. The change was one of them.
-        case acknowledged
+        case awaitAcknowledgements
         /// The record is a tombstone. It settles if no other call of the record is outstanding.
-        case unregistered
+        case settleTombstone
         /// The record is a registration, and no command is held for its token. It settles.
         case settle
         /// The record is a registration, and a command may be held for its token. The lane makes the
@@ -20,10 +20,10 @@ struct PendingMembershipChanges: ~Copyable {
 
     struct Change: BitwiseCopyable {
         /// The audiences that the member left, as the store named them; none if the member only joins.
-        var departures = Arena.Block.none
-        var departuresCount = 0
+        var departuresBlock = Arena.Block.none
+        var departuresByteCount = 0
         /// Whether the member joins the audiences that its registration names.
-        var joins = false
+        var joinsAudiences = false
         /// Whether the member was already in all of the audiences that it joins.
         var wasMemberOfAll = false
         var continuation: Continuation
@@ -35,29 +35,29 @@ struct PendingMembershipChanges: ~Copyable {
 
     private var changes: [ChangingMember: Change] = [:]
     /// Changes that the core of audiences has not taken yet.
-    private var waiting: IndexQueue<ChangingMember>
+    private var waitingMembers: IndexQueue<ChangingMember>
 
-    init(limit: Int) { waiting = IndexQueue(limit: limit) }
+    init(limit: Int) { waitingMembers = IndexQueue(limit: limit) }
 
-    var first: ChangingMember? { waiting.first }
-    mutating func removeFirst() { precondition(waiting.popFirst() != nil, "no change waits") }
+    var first: ChangingMember? { waitingMembers.first }
+    mutating func removeFirst() { precondition(waitingMembers.popFirst() != nil, "no change waits") }
 
     func has(_ member: ChangingMember) -> Bool { changes[member] != nil }
     subscript(_ member: ChangingMember) -> Change? { changes[member] }
 
     mutating func begin(_ member: ChangingMember, _ change: Change) {
         precondition(changes.updateValue(change, forKey: member) == nil, "a member's audiences change twice at a time")
-        waiting.append(member)
+        waitingMembers.append(member)
     }
 
     mutating func set(
         _ continuation: Continuation,
-        joins: Bool = false,
+        joinsAudiences: Bool = false,
         wasMemberOfAll: Bool = false,
         of member: ChangingMember
     ) {
         guard var change = changes[member] else { preconditionFailure("no such change has begun") }
-        (change.continuation, change.joins, change.wasMemberOfAll) = (continuation, joins, wasMemberOfAll)
+        (change.continuation, change.joinsAudiences, change.wasMemberOfAll) = (continuation, joinsAudiences, wasMemberOfAll)
         changes[member] = change
     }
 
@@ -67,8 +67,10 @@ struct PendingMembershipChanges: ~Copyable {
     }
 
     func departures(of member: ChangingMember) -> AudienceDepartures? {
-        guard let change = changes[member], change.departuresCount > 0 else { return nil }
-        return AudienceDepartures(UnsafeRawBufferPointer(start: change.departures.base, count: change.departuresCount))
+        guard let change = changes[member], change.departuresByteCount > 0 else { return nil }
+        return AudienceDepartures(
+            UnsafeRawBufferPointer(start: change.departuresBlock.base, count: change.departuresByteCount)
+        )
     }
 
     func leftAtMilliseconds(of member: ChangingMember) -> Int64 { departures(of: member)?.atMilliseconds ?? 0 }

@@ -17,7 +17,7 @@ struct DeferralState: BitwiseCopyable {
 
     func pauseMilliseconds(now: Moment) -> Int64 { max(0, pauseEndMilliseconds - now.wallMilliseconds) }
 
-    mutating func note(_ cause: DeferralCause) {
+    mutating func noteDeferral(_ cause: DeferralCause) {
         count = count == .max ? .max : count + 1
         self.cause = cause
     }
@@ -32,7 +32,7 @@ struct ExpectedDeferral: BitwiseCopyable {
     /// The end of the wait, a monotonic time; `.min`: nothing is expected.
     private(set) var untilMilliseconds: Int64 = .min
     /// The version of the newest alert among the deferred commands that the activity expects.
-    private(set) var alert: Version?
+    private(set) var alertVersion: Version?
     /// Whether the wait is the pause of a command that was read again. If a newer command has replaced the
     /// paused one, the wait is over: the next command's own `deferral` says whether it pauses.
     private(set) var isPause = false
@@ -47,9 +47,9 @@ struct ExpectedDeferral: BitwiseCopyable {
     @inline(__always)
     func isExpected(now: Moment) -> Bool { untilMilliseconds > now.monotonicMilliseconds }
 
-    mutating func expect(until monotonicMilliseconds: Int64, alert newest: Version?, now: Moment) {
+    mutating func expect(until monotonicMilliseconds: Int64, alertVersion newest: Version?, now: Moment) {
         if isPause || !isExpected(now: now) { self = ExpectedDeferral() }
         untilMilliseconds = max(untilMilliseconds, monotonicMilliseconds)
-        if let newest, alert.map({ $0 < newest }) ?? true { alert = newest }
+        if let newest, alertVersion.map({ $0 < newest }) ?? true { alertVersion = newest }
     }
 }

@@ -43,10 +43,10 @@ import Numbers
 /// deferred either.
 extension Delivery {
     /// The interval between two checks of the commands that wait for pools.
-    private static var checkMilliseconds: Int64 { 500 }
+    private static var checkIntervalMilliseconds: Int64 { 500 }
     /// Replaces a longer `deferAfterMilliseconds` for a command that was deferred before, and while the lane
     /// is more than half full.
-    private static var overdueAfterMillisecondsMin: Int64 { 1_000 }
+    private static var earlyOverdueAfterMilliseconds: Int64 { 1_000 }
     /// The longest pause that the configuration allows. A longer pause is cut: it can only come from a wrong
     /// clock of the worker that wrote it.
     private static var pauseMillisecondsMax: Int64 { 3_600_000 }
@@ -59,9 +59,9 @@ extension Delivery {
         // Restore the timestamp of the command's own version, which its next reading needs. An admission may
         // have raised it.
         records.setTimestamp(records[record].version.timestamp, inBodyOf: record)
-        records[record].deferral.note(cause)
+        records[record].deferral.noteDeferral(cause)
         records[record].deferral.serviceFaults = activities[records[record].activity].serviceFaults
-        awaitDeferred(of: record, now: now)
+        awaitDeferredCommand(record, now: now)
         records.enter(.deferring, record)
         produceDeferral(record)
         if records[record].refundDrawForDeferral() { call(.refundStart, record) }
@@ -70,13 +70,13 @@ extension Delivery {
     /// Makes the activity's newer states wait until the deferred command is read again. Does nothing in a
     /// lane with many activities, because each wait keeps the slot of an activity. Redis then decides about
     /// each state.
-    private mutating func awaitDeferred(of record: UInt32, now: Moment) {
+    private mutating func awaitDeferredCommand(_ record: UInt32, now: Moment) {
         guard !records[record].isStart, activities.count <= records.limit else { return }
-        let delay = configuration.deferredDelayMilliseconds + ExpectedDeferral.latenessMillisecondsMax
+        let delayMilliseconds = configuration.deferredDelayMilliseconds + ExpectedDeferral.latenessMillisecondsMax
         activities[records[record].activity].expectedDeferral
             .expect(
-                until: now.monotonicMilliseconds + delay,
-                alert: records.alertVersion(of: record),
+                until: now.monotonicMilliseconds + delayMilliseconds,
+                alertVersion: records.alertVersion(of: record),
                 now: now
             )
     }
@@ -107,12 +107,12 @@ extension Delivery {
             || records.blockBytes > configuration.blockBytesMax / 2
         let overdueAfterMilliseconds = min(
             configuration.deferAfterMilliseconds,
-            defersEarly ? Self.overdueAfterMillisecondsMin : .max
+            defersEarly ? Self.earlyOverdueAfterMilliseconds : .max
         )
-        guard let partition = partitions.current(slot.pointee.partition, epoch: slot.pointee.epoch),
-            let received = partition.pointee.receiptTimes.milliseconds(of: slot.pointee.offset)
+        guard let partition = partitions.partition(slot.pointee.partition, epoch: slot.pointee.epoch),
+            let receivedMilliseconds = partition.pointee.receiptTimes.milliseconds(of: slot.pointee.offset)
         else { return false }
-        return received <= now.monotonicMilliseconds - overdueAfterMilliseconds
+        return receivedMilliseconds <= now.monotonicMilliseconds - overdueAfterMilliseconds
     }
 
     /// Whether an admitted start is deferred with its claim, so that the next owner of its partition sends
@@ -181,7 +181,7 @@ extension Delivery {
 
     /// Whether an activity must not begin its next command yet: a deferred command must be read first, or the
     /// next command was deferred and still pauses.
-    func awaitsDeferred(_ activity: UInt32, now: Moment) -> Bool {
+    func awaitsDeferredCommand(_ activity: UInt32, now: Moment) -> Bool {
         let slot = activities.address(of: activity)
         guard slot.pointee.expectedDeferral.isExpected(now: now), let head = slot.pointee.waitingList.head else {
             return false
@@ -189,8 +189,8 @@ extension Delivery {
         if slot.pointee.expectedDeferral.isPause { return records[head].deferral.pauseMilliseconds(now: now) > 0 }
         guard !records[head].isStart else { return false }
         if pools.isBlocked(pools.poolKey(of: slot.pointee.application, slot.pointee.poolKind)) { return true }
-        guard let deferred = slot.pointee.expectedDeferral.alert else { return false }
-        return records.alertVersion(of: head).map { $0 < deferred } ?? true
+        guard let deferredAlert = slot.pointee.expectedDeferral.alertVersion else { return false }
+        return records.alertVersion(of: head).map { $0 < deferredAlert } ?? true
     }
 
     // MARK: - Commands that wait for a pool
@@ -204,7 +204,7 @@ extension Delivery {
     /// replaces, and defers those that will not be sent soon.
     mutating func reviewPoolQueues(now: Moment) {
         guard pools.queuedCount > 0, nextDeferralCheckMilliseconds <= now.monotonicMilliseconds else { return }
-        nextDeferralCheckMilliseconds = now.monotonicMilliseconds + Self.checkMilliseconds
+        nextDeferralCheckMilliseconds = now.monotonicMilliseconds + Self.checkIntervalMilliseconds
         let silenceMilliseconds = min(OutageWatch.outageMilliseconds, configuration.deferAfterMilliseconds / 2)
         let isStoreSilent = storeWatch.isSilent(forMilliseconds: silenceMilliseconds, now: now)
         for poolKey in pools.poolKeys {
@@ -246,7 +246,7 @@ extension Delivery {
                 // Each push is offered to its pool once before it is deferred. Before this rule, every push
                 // was deferred, and none was sent that could show that the pool works again (simulation
                 // `deferrals`, seeds 1 and 81). While the lane reads ahead, no push is offered.
-                records[record].deferral.wasOffered = !pools.watch(poolKey).pointee.isReadingAhead
+                records[record].deferral.wasOffered = !pools.outageWatch(of: poolKey).pointee.isReadingAhead
                 pools.appendReady(record, to: poolKey, now: now)
             }
         }
@@ -329,12 +329,14 @@ extension Delivery {
     /// Restores what a command had when it was deferred: its pause, its counts and the version of its alert.
     mutating func restore(_ deferral: Deferral, to record: UInt32, of activity: UInt32?, now: Moment) {
         let activity = activity ?? findOrAddActivity(of: record)
-        let pause = min(deferral.pauseEndMilliseconds - now.wallMilliseconds, Self.pauseMillisecondsMax)
+        let pauseMilliseconds = min(deferral.pauseEndMilliseconds - now.wallMilliseconds, Self.pauseMillisecondsMax)
         activities[activity].expectedDeferral =
-            pause > 0 ? ExpectedDeferral(pauseUntil: now.monotonicMilliseconds + pause) : ExpectedDeferral()
+            pauseMilliseconds > 0
+            ? ExpectedDeferral(pauseUntil: now.monotonicMilliseconds + pauseMilliseconds) : ExpectedDeferral()
         activities[activity].restore(serviceFaults: deferral.serviceFaults)
         records[record].restore(deferral)
-        records[record].deferral.pauseEndMilliseconds = pause > 0 ? now.wallMilliseconds + pause : 0
+        records[record].deferral.pauseEndMilliseconds =
+            pauseMilliseconds > 0 ? now.wallMilliseconds + pauseMilliseconds : 0
         if records[record].attempts > 0 { records[record].apnsIdentifier = randomness.nextUUID() }
     }
 }

@@ -25,16 +25,16 @@ public struct ChangingMember: Sendable, Hashable, BitwiseCopyable {
 /// joins or leaves. The entries of one audience keep the order of the changes, because the last of several
 /// entries with the same time counts.
 ///
-/// The record's view has the other data: ``RecordView/member(_:)``, ``RecordView/token``,
+/// The record's view has the other data: ``RecordView/memberIdentifier(_:)``, ``RecordView/token``,
 /// ``RecordView/environment``, ``RecordView/registeredAtMilliseconds``, ``RecordView/frequentUpdates``,
 /// ``RecordView/shownVersion``. The bytes are valid until ``Delivery/membershipChanged(_:now:)``.
 public struct MembershipChange {
     public let member: ChangingMember
-    public let joins: AudienceList
-    /// Whether the member was already in all of the audiences in `joins`.
+    public let joinedAudiences: AudienceList
+    /// Whether the member was already in all of the audiences in `joinedAudiences`.
     public let wasMemberOfAll: Bool
-    public let departures: AudienceList
-    /// When the member left `departures`, UNIX milliseconds. A registration from this time or earlier does not
+    public let leftAudiences: AudienceList
+    /// When the member left `leftAudiences`, UNIX milliseconds. A registration from this time or earlier does not
     /// make it a member again.
     public let leftAtMilliseconds: Int64
 }

@@ -53,7 +53,7 @@ public struct RecordView {
     /// its own command, and one for each held command that the token releases.
     public var resultsBefore: Int { Int(slot.resultsBefore) }
     /// Whether the dead letter is written without its value, because the value exceeds the broker's limit.
-    public var isTruncated: Bool { slot.deadLetterValue == .tooLarge }
+    public var isDeadLetterTruncated: Bool { slot.deadLetterValue == .tooLarge }
 
     /// The activity's id; empty if the record names none.
     public var activity: UnsafeRawBufferPointer { slot.bytes(isOfAudience ? BlockRange() : slot.subject) }
@@ -133,7 +133,7 @@ public struct RecordView {
     public var shownVersion: Version? { slot.shownVersion }
     /// Returns the id of the activity or device whose audiences change.
     /// - Parameter kind: which of the two the change is about, because a record may name both.
-    public func member(_ kind: StoreSubjectKind) -> UnsafeRawBufferPointer {
+    public func memberIdentifier(_ kind: StoreSubjectKind) -> UnsafeRawBufferPointer {
         slot.bytes(kind == .device && slot.device.count > 0 ? slot.device : slot.subject)
     }
 

@@ -29,7 +29,7 @@ package enum AgeRules {
     }
 
     /// How long a push-to-start token is kept after its registration: 90 days.
-    private static let pushToStartMilliseconds: Int64 = 90 * 86_400_000
+    private static let pushToStartMillisecondsMax: Int64 = 90 * 86_400_000
 
     /// Whether a registration is so old that it is useless: its activity has ended, or its push-to-start
     /// token is not kept any more. A compacted topic keeps registrations forever, so most of them are this
@@ -39,8 +39,8 @@ package enum AgeRules {
         isPushToStart: Bool,
         nowMilliseconds: Int64
     ) -> Bool {
-        let lifetime = isPushToStart ? pushToStartMilliseconds : endSecondsMax * 1_000
-        return nowMilliseconds - registeredAtMilliseconds > lifetime
+        let ageMillisecondsMax = isPushToStart ? pushToStartMillisecondsMax : endSecondsMax * 1_000
+        return nowMilliseconds - registeredAtMilliseconds > ageMillisecondsMax
     }
 
     /// Whether an update or end is so old that the system does not show its activity any more. If Redis knows

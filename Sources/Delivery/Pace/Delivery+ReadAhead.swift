@@ -10,7 +10,10 @@ extension Delivery {
         guard let partition = partitions[index], partition.pointee.phase == .assigned,
             partition.pointee.topic == .commands
         else { return }
-        apply(readAhead.note(&partition.pointee.lag, records: recordsBehind, isAssumed: isAssumed, now: now), now: now)
+        apply(
+            readAhead.noteLag(&partition.pointee.lag, records: recordsBehind, isAssumed: isAssumed, now: now),
+            now: now
+        )
     }
 
     /// Whether calls may be made to the store. After an outage of the store, the lane reads ahead first.
@@ -25,7 +28,7 @@ extension Delivery {
     /// Whether a push of the pool may be sent. After an outage of APNs, the lane reads ahead first.
     @inline(__always)
     mutating func mayPush(_ pool: PoolIndex, now: Moment) -> Bool {
-        let watch = pools.watch(PoolKey(pool))
+        let watch = pools.outageWatch(of: PoolKey(pool))
         guard watch.pointee.isHeldBack(now: now) else { return true }
         guard isReadAheadDone(since: watch.pointee.readingAheadSinceMilliseconds, now: now) else { return false }
         watch.pointee.noteReadAheadEnd(now: now)

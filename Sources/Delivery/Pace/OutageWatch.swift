@@ -23,8 +23,8 @@ struct OutageWatch: BitwiseCopyable {
     }
 
     /// Notes a response of the service.
-    mutating func noteResponse(isAwaited: Bool, now: Moment) {
-        waitingSinceMilliseconds = isAwaited ? now.monotonicMilliseconds : .max
+    mutating func noteResponse(awaitsMore: Bool, now: Moment) {
+        waitingSinceMilliseconds = awaitsMore ? now.monotonicMilliseconds : .max
     }
 
     /// Whether calls or pushes are held back until the lane has read ahead. While the service stays

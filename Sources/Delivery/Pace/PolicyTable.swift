@@ -18,7 +18,7 @@ package struct PolicyTable: Sendable {
     private let numbers: [Numbers]
     /// The fields that each policy drops from a body that is too large for APNs.
     private let droppedFields: [DroppedFields]
-    private let lifetimes: [Int64]
+    private let lifetimesMilliseconds: [Int64]
     private let restarts: [Bool]
     /// Whether any policy limits the lifetime of activities.
     package let hasLifetimes: Bool
@@ -37,18 +37,20 @@ package struct PolicyTable: Sendable {
                 endSeconds: $0.expiration.endSeconds
             )
         }
-        lifetimes = policies.map { $0.lifetimeSeconds * 1_000 }
+        lifetimesMilliseconds = policies.map { $0.lifetimeSeconds * 1_000 }
         restarts = policies.map { $0.afterLifetime == .restart }
-        hasLifetimes = lifetimes.contains { $0 > 0 }
+        hasLifetimes = lifetimesMilliseconds.contains { $0 > 0 }
     }
 
     package subscript(_ policy: UInt8) -> Numbers { numbers[Int(policy)] }
 
     package func droppedFields(_ policy: UInt8) -> DroppedFields { droppedFields[Int(policy)] }
     /// Returns how long an activity of this policy may live, in milliseconds; 0: without limit.
-    package func lifetimeMilliseconds(_ policy: UInt8) -> Int64 { lifetimes[Int(policy)] }
+    package func lifetimeMilliseconds(_ policy: UInt8) -> Int64 { lifetimesMilliseconds[Int(policy)] }
     /// Whether Causeway starts an activity again after it has ended the activity at its lifetime.
-    package func restartsAfterLifetime(_ policy: UInt8) -> Bool { restarts[Int(policy)] && lifetimes[Int(policy)] > 0 }
+    package func restartsAfterLifetime(_ policy: UInt8) -> Bool {
+        restarts[Int(policy)] && lifetimesMilliseconds[Int(policy)] > 0
+    }
 
     package func index(of name: UnsafeRawBufferPointer) -> UInt8? {
         for position in 0..<names.count {

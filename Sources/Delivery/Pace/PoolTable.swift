@@ -31,8 +31,8 @@ final class PoolTable {
     static let blockedInFlightMax = 64
 
     private struct State: ~Copyable {
-        var ready: IndexQueue<UInt32>
-        var awaitingCredit: IndexQueue<UInt32>
+        var readyPushes: IndexQueue<UInt32>
+        var activitiesAwaitingCredit: IndexQueue<UInt32>
         /// The number of credits in use: pushes that are admitted and not answered.
         var creditsTaken = 0
         var progress = PoolProgress()
@@ -42,8 +42,8 @@ final class PoolTable {
         let assumedKind: PoolKey.Kind
 
         init(configuration: DeliveryConfiguration, activitiesMax: Int, exists: Bool, assumedKind: PoolKey.Kind) {
-            ready = IndexQueue(limit: configuration.recordsMax)
-            awaitingCredit = IndexQueue(limit: activitiesMax)
+            readyPushes = IndexQueue(limit: configuration.recordsMax)
+            activitiesAwaitingCredit = IndexQueue(limit: activitiesMax)
             (self.exists, self.assumedKind) = (exists, assumedKind)
         }
     }
@@ -51,7 +51,7 @@ final class PoolTable {
     /// The pools of all apps, and the kind `unknownEnvironment` of each app.
     let poolKeys: [PoolKey]
     private let states: UnsafeMutablePointer<State>
-    private let watches: UnsafeMutablePointer<OutageWatch>
+    private let outageWatches: UnsafeMutablePointer<OutageWatch>
     private let inFlightMax: Int
     /// The number of pushes and activities in the queues of all pools.
     private(set) var queuedCount = 0
@@ -63,8 +63,8 @@ final class PoolTable {
         poolKeys = configuration.applications.indices.flatMap { application in
             PoolKey.Kind.allCases.map { PoolKey(application: UInt16(application), kind: $0) }
         }
-        watches = .allocate(capacity: poolKeys.count)
-        watches.initialize(repeating: OutageWatch(), count: poolKeys.count)
+        outageWatches = .allocate(capacity: poolKeys.count)
+        outageWatches.initialize(repeating: OutageWatch(), count: poolKeys.count)
         states = .allocate(capacity: poolKeys.count)
         for poolKey in poolKeys {
             let application = configuration.applications[Int(poolKey.application)]
@@ -89,7 +89,7 @@ final class PoolTable {
     deinit {
         states.deinitialize(count: poolKeys.count)
         states.deallocate()
-        watches.deallocate()
+        outageWatches.deallocate()
     }
 
     func hasPool(_ pool: PoolIndex) -> Bool { states[PoolKey(pool).position].exists }
@@ -140,40 +140,40 @@ final class PoolTable {
 
     func appendReady(_ record: UInt32, to poolKey: PoolKey, now: Moment) {
         let position = poolKey.position
-        states[position].ready.append(record)
+        states[position].readyPushes.append(record)
         states[position].progress.beginSpanIfNeeded(now: now)
-        watches[position].noteWaiting(now: now)
+        outageWatches[position].noteWaiting(now: now)
         queuedCount += 1
     }
 
     func prependReady(_ record: UInt32, to poolKey: PoolKey) {
-        states[poolKey.position].ready.prepend(record)
+        states[poolKey.position].readyPushes.prepend(record)
         queuedCount += 1
     }
 
-    func firstReady(of poolKey: PoolKey) -> UInt32? { states[poolKey.position].ready.first }
+    func firstReady(of poolKey: PoolKey) -> UInt32? { states[poolKey.position].readyPushes.first }
 
     func popReady(of poolKey: PoolKey) -> UInt32? {
-        guard let record = states[poolKey.position].ready.popFirst() else { return nil }
+        guard let record = states[poolKey.position].readyPushes.popFirst() else { return nil }
         queuedCount -= 1
         return record
     }
 
-    func readyCount(of poolKey: PoolKey) -> Int { states[poolKey.position].ready.count }
+    func readyCount(of poolKey: PoolKey) -> Int { states[poolKey.position].readyPushes.count }
 
     func appendAwaitingCredit(_ activity: UInt32, of poolKey: PoolKey, now: Moment) {
-        states[poolKey.position].awaitingCredit.append(activity)
+        states[poolKey.position].activitiesAwaitingCredit.append(activity)
         states[poolKey.position].progress.beginSpanIfNeeded(now: now)
         queuedCount += 1
     }
 
     func popAwaitingCredit(of poolKey: PoolKey) -> UInt32? {
-        guard let activity = states[poolKey.position].awaitingCredit.popFirst() else { return nil }
+        guard let activity = states[poolKey.position].activitiesAwaitingCredit.popFirst() else { return nil }
         queuedCount -= 1
         return activity
     }
 
-    func awaitingCreditCount(of poolKey: PoolKey) -> Int { states[poolKey.position].awaitingCredit.count }
+    func awaitingCreditCount(of poolKey: PoolKey) -> Int { states[poolKey.position].activitiesAwaitingCredit.count }
 
     // MARK: - Outages
 
@@ -181,12 +181,12 @@ final class PoolTable {
     /// works.
     func noteDecision(of poolKey: PoolKey, isProgress: Bool, delayMilliseconds: Int64, now: Moment) {
         let position = poolKey.position
-        watches[position].noteResponse(isAwaited: !states[position].ready.isEmpty, now: now)
+        outageWatches[position].noteResponse(awaitsMore: !states[position].readyPushes.isEmpty, now: now)
         guard isProgress else { return }
         states[position].progress.countResponse()
         guard states[position].progress.isBlocked else { return }
-        let waiting = waitingCount(of: poolKey)
-        states[position].progress.unblock(waiting: waiting, delayMilliseconds: delayMilliseconds, now: now)
+        let waitingPushes = waitingCount(of: poolKey)
+        states[position].progress.unblock(waitingPushes: waitingPushes, delayMilliseconds: delayMilliseconds, now: now)
         if !states[position].progress.isBlocked { hasRecovery = true }
     }
 
@@ -196,7 +196,7 @@ final class PoolTable {
         return hasRecovery
     }
 
-    func watch(_ poolKey: PoolKey) -> UnsafeMutablePointer<OutageWatch> { watches + poolKey.position }
+    func outageWatch(of poolKey: PoolKey) -> UnsafeMutablePointer<OutageWatch> { outageWatches + poolKey.position }
 
     // MARK: - Progress
 
@@ -207,10 +207,10 @@ final class PoolTable {
         // The kind `unknownEnvironment` has no pushes of its own, so no rate is measured: its activities
         // continue as soon as Redis answers.
         guard poolKey.kind != .unknownEnvironment else { return }
-        let waiting = waitingCount(of: poolKey)
+        let waitingPushes = waitingCount(of: poolKey)
         states[poolKey.position].progress
             .observe(
-                waiting: waiting,
+                waitingPushes: waitingPushes,
                 spanMillisecondsMin: spanMillisecondsMin,
                 delayMilliseconds: delayMilliseconds,
                 now: now
@@ -222,6 +222,6 @@ final class PoolTable {
     func restartSpan(_ poolKey: PoolKey, now: Moment) { states[poolKey.position].progress.restartSpan(now: now) }
 
     private func waitingCount(of poolKey: PoolKey) -> Int {
-        states[poolKey.position].ready.count + states[poolKey.position].awaitingCredit.count
+        states[poolKey.position].readyPushes.count + states[poolKey.position].activitiesAwaitingCredit.count
     }
 }

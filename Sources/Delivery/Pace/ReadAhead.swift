@@ -47,15 +47,15 @@ struct ReadAhead {
     static let smallLagMilliseconds: Int64 = 2_000
     /// The largest lag that counts for one partition. A broker may report any number, and the sum over
     /// partitions must not overflow.
-    static let partitionRecordsMax: Int64 = 1 << 40
+    static let partitionLagRecordsMax: Int64 = 1 << 40
 
     private(set) var phase = Phase.off
     /// Whether the lane was behind by more than `readAheadLagRecords` at some time since the phase was last
     /// `off`. A guessed lag of a new partition does not count.
     private(set) var isBacklogKnown = false
     private var lagRecordsMax: Int64 = 0
-    private var readingMaxMilliseconds: Int64 = 0
-    private var sinceMilliseconds: Int64 = 0
+    private var readingMillisecondsMax: Int64 = 0
+    private var readingSinceMilliseconds: Int64 = 0
     /// The sum of `Lag.records` over the lane's partitions of the commands topic.
     private var recordsBehind: Int64 = 0
     /// The sum of `Lag.knownRecords` over the lane's partitions of the commands topic.
@@ -68,33 +68,33 @@ struct ReadAhead {
 
     mutating func apply(_ configuration: DeliveryConfiguration) {
         lagRecordsMax = configuration.readAheadLagRecords
-        readingMaxMilliseconds = configuration.readAheadMaxMilliseconds
+        readingMillisecondsMax = configuration.readAheadMaxMilliseconds
     }
 
     /// The monotonic time at which reading ahead ends at the latest; nil when the lane does not read ahead.
-    var dueMilliseconds: Int64? { phase == .reading ? min(nearDueMilliseconds, longestDueMilliseconds) : nil }
+    var dueMilliseconds: Int64? { phase == .reading ? min(smallLagDueMilliseconds, readingLimitDueMilliseconds) : nil }
 
-    private var longestDueMilliseconds: Int64 { sinceMilliseconds + readingMaxMilliseconds }
+    private var readingLimitDueMilliseconds: Int64 { readingSinceMilliseconds + readingMillisecondsMax }
 
-    private var nearDueMilliseconds: Int64 {
+    private var smallLagDueMilliseconds: Int64 {
         smallLagSinceMilliseconds == .max ? .max : smallLagSinceMilliseconds + Self.smallLagMilliseconds
     }
 
     /// Notes that a partition is this many records behind.
     ///
     /// - Parameter isAssumed: whether `records` is a guess, because the partition's lag is not known yet.
-    mutating func note(_ lag: inout Lag, records: Int64, isAssumed: Bool, now: Moment) -> Decision {
-        let records = min(max(0, records), Self.partitionRecordsMax)
-        add(&lag, records: records, known: isAssumed ? 0 : records)
+    mutating func noteLag(_ lag: inout Lag, records: Int64, isAssumed: Bool, now: Moment) -> Decision {
+        let records = min(max(0, records), Self.partitionLagRecordsMax)
+        setLag(&lag, records: records, knownRecords: isAssumed ? 0 : records)
         if recordsKnownBehind > lagRecordsMax { isBacklogKnown = true }
         noteWhetherLagIsSmall(now: now)
         switch phase {
         case .off:
             if recordsBehind > lagRecordsMax { beginReading(now: now) }
         case .reading:
-            guard recordsBehind > 0 else { return end() }
+            guard recordsBehind > 0 else { return endReading() }
         case .emptying:
-            if recordsBehind <= lagRecordsMax { return end() }
+            if recordsBehind <= lagRecordsMax { return endReading() }
         }
         return .unchanged
     }
@@ -103,10 +103,10 @@ struct ReadAhead {
     /// it ended here, waiting states would be sent although the log has newer ones. Redis may not know the
     /// newer ones after a loss of data.
     mutating func removePartition(_ lag: inout Lag, now: Moment) -> Decision {
-        add(&lag, records: 0, known: 0)
+        setLag(&lag, records: 0, knownRecords: 0)
         noteWhetherLagIsSmall(now: now)
         guard phase == .reading, recordsBehind <= 0 else { return .unchanged }
-        return end()
+        return endReading()
     }
 
     /// Changes the phase if necessary. Called once a turn with the time and with how full the lane is.
@@ -114,13 +114,13 @@ struct ReadAhead {
         switch phase {
         case .off: break
         case .reading:
-            if nearDueMilliseconds <= now.monotonicMilliseconds { return end() }
-            if longestDueMilliseconds <= now.monotonicMilliseconds || fullness == .aboveThreeQuarters {
+            if smallLagDueMilliseconds <= now.monotonicMilliseconds { return endReading() }
+            if readingLimitDueMilliseconds <= now.monotonicMilliseconds || fullness == .aboveThreeQuarters {
                 phase = .emptying
                 return .beginActivities
             }
         case .emptying:
-            if recordsBehind <= lagRecordsMax { return end() }
+            if recordsBehind <= lagRecordsMax { return endReading() }
             if fullness == .upToHalf { beginReading(now: now) }
         }
         return .unchanged
@@ -131,15 +131,15 @@ struct ReadAhead {
     /// left; or it has read for the longest time allowed.
     func isReadAheadDone(since milliseconds: Int64, _ fullness: Fullness, now: Moment) -> Bool {
         guard recordsBehind > 0, fullness != .aboveThreeQuarters else { return true }
-        let time = now.monotonicMilliseconds
-        return time - milliseconds >= readingMaxMilliseconds
-            || time - max(milliseconds, smallLagSinceMilliseconds) >= Self.smallLagMilliseconds
+        let nowMilliseconds = now.monotonicMilliseconds
+        return nowMilliseconds - milliseconds >= readingMillisecondsMax
+            || nowMilliseconds - max(milliseconds, smallLagSinceMilliseconds) >= Self.smallLagMilliseconds
     }
 
-    private mutating func add(_ lag: inout Lag, records: Int64, known: Int64) {
+    private mutating func setLag(_ lag: inout Lag, records: Int64, knownRecords: Int64) {
         recordsBehind += records - lag.records
-        recordsKnownBehind += known - lag.knownRecords
-        (lag.records, lag.knownRecords) = (records, known)
+        recordsKnownBehind += knownRecords - lag.knownRecords
+        (lag.records, lag.knownRecords) = (records, knownRecords)
     }
 
     private mutating func noteWhetherLagIsSmall(now: Moment) {
@@ -152,12 +152,12 @@ struct ReadAhead {
 
     private mutating func beginReading(now: Moment) {
         phase = .reading
-        sinceMilliseconds = now.monotonicMilliseconds
+        readingSinceMilliseconds = now.monotonicMilliseconds
         smallLagSinceMilliseconds = .max
     }
 
     /// Ends reading ahead. If no activity waits any more, `beginActivities` has no effect.
-    private mutating func end() -> Decision {
+    private mutating func endReading() -> Decision {
         phase = .off
         isBacklogKnown = false
         return .beginActivities

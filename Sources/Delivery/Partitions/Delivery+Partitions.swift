@@ -26,8 +26,8 @@ extension Delivery {
         metadata: UnsafeRawBufferPointer
     ) {
         guard let partition = partitions[index] else { return }
-        let above = SettledOffsetsText.decode(metadata, committedOffset: settledBelow) ?? []
-        partition.pointee.readAgainOffsets = ReadAgainOffsets(below: settledBelow, above: above)
+        let rangesAbove = SettledOffsetsText.decode(metadata, committedOffset: settledBelow) ?? []
+        partition.pointee.readAgainOffsets = ReadAgainOffsets(below: settledBelow, above: rangesAbove)
     }
 
     /// Notes which records above the committed offset earlier owners of the partition had settled, so that

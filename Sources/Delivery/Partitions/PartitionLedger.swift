@@ -67,13 +67,13 @@ package struct PartitionLedger: ~Copyable {
         guard offset >= nextOffset else { return .alreadySeen }
         precondition(hasRoom(for: offset))
         if committableOffset == nextOffset {
-            clearResumed(below: offset)
+            clearResumedBits(below: offset)
             committableOffset = offset
         } else {
-            var gap = nextOffset
-            while gap < offset {
-                setSettled(gap)
-                gap += 1
+            var skippedOffset = nextOffset
+            while skippedOffset < offset {
+                setSettled(skippedOffset)
+                skippedOffset += 1
             }
         }
         nextOffset = offset + 1
@@ -97,9 +97,9 @@ package struct PartitionLedger: ~Copyable {
         logEnd: Int64
     ) -> Int? {
         guard let ranges = SettledOffsetsText.decode(metadata, committedOffset: committedOffset) else { return nil }
-        let known = ranges.map { $0.clamped(to: committedOffset..<max(committedOffset, logEnd)) }
-        resume(at: committedOffset, settled: known)
-        return known.reduce(0) { $0 + $1.count }
+        let knownRanges = ranges.map { $0.clamped(to: committedOffset..<max(committedOffset, logEnd)) }
+        resume(at: committedOffset, settled: knownRanges)
+        return knownRanges.reduce(0) { $0 + $1.count }
     }
 
     /// Marks the offsets that earlier owners of the partition settled. Call this before the first record.
@@ -136,8 +136,8 @@ package struct PartitionLedger: ~Copyable {
         var offset = first
         while offset < end {
             let position = Int(offset) & (windowOffsets - 1)
-            let published = settledBits[position >> 6] & ~(unpublishedBits?[position >> 6] ?? 0)
-            let word = isPublished ? published : ~published
+            let publishedBits = settledBits[position >> 6] & ~(unpublishedBits?[position >> 6] ?? 0)
+            let word = isPublished ? publishedBits : ~publishedBits
             let rest = word >> UInt64(position & 63)
             if rest != 0 { return min(end, offset + Int64(rest.trailingZeroBitCount)) }
             offset += Int64(64 - position & 63)
@@ -146,7 +146,7 @@ package struct PartitionLedger: ~Copyable {
     }
 
     /// Clears the bits of records that the lane will not receive, because later offsets use the same bits.
-    private func clearResumed(below bound: Int64) {
+    private func clearResumedBits(below bound: Int64) {
         var offset = committableOffset
         while offset < min(bound, resumedEnd) {
             clearSettled(offset)
@@ -159,7 +159,7 @@ package struct PartitionLedger: ~Copyable {
     private mutating func start(at offset: Int64) {
         isStarted = true
         if resumedEnd > .min, offset < committableOffset {
-            clearResumed(below: .max)
+            clearResumedBits(below: .max)
             resumedEnd = .min
         }
         if resumedEnd == .min { committableOffset = offset }
@@ -180,13 +180,13 @@ package struct PartitionLedger: ~Copyable {
     }
 
     private mutating func advance() {
-        let before = committableOffset
+        let previousOffset = committableOffset
         while committableOffset < nextOffset, isSettled(committableOffset) {
             clearSettled(committableOffset)
             committableOffset += 1
         }
         guard let unpublishedBits else { return }
-        for offset in before..<committableOffset {
+        for offset in previousOffset..<committableOffset {
             let position = Int(offset) & (windowOffsets - 1)
             unpublishedBits[position >> 6] &= ~(1 << UInt64(position & 63))
         }

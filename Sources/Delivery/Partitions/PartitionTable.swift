@@ -35,17 +35,17 @@ public struct PartitionTable<Assigned: AssignedPartition & ~Copyable>: ~Copyable
     /// - Parameter partition: makes the partition with the given epoch.
     /// - Returns: the partition's index; nil if the table is full.
     package mutating func assign(_ partition: (_ epoch: UInt32) -> Assigned) -> UInt32? {
-        let free = entries.firstIndex { $0 == nil }
-        guard free != nil || entries.count < Self.limit else { return nil }
+        let freeIndex = entries.firstIndex { $0 == nil }
+        guard freeIndex != nil || entries.count < Self.limit else { return nil }
         let memory = UnsafeMutablePointer<Assigned>.allocate(capacity: 1)
         memory.initialize(to: partition(nextEpoch))
         nextEpoch &+= 1
-        guard let free else {
+        guard let freeIndex else {
             entries.append(memory)
             return UInt32(entries.count - 1)
         }
-        entries[free] = memory
-        return UInt32(free)
+        entries[freeIndex] = memory
+        return UInt32(freeIndex)
     }
 
     package mutating func release(_ index: UInt32) {
@@ -59,7 +59,7 @@ public struct PartitionTable<Assigned: AssignedPartition & ~Copyable>: ~Copyable
     }
 
     /// Returns the partition at `index`; nil if the assignment with this epoch has ended.
-    public func current(_ index: UInt32, epoch: UInt32) -> UnsafeMutablePointer<Assigned>? {
+    public func partition(_ index: UInt32, epoch: UInt32) -> UnsafeMutablePointer<Assigned>? {
         guard let partition = self[index], partition.pointee.epoch == epoch else { return nil }
         return partition
     }

@@ -43,13 +43,13 @@ package struct ReceiptTimes: ~Copyable {
     /// Returns when the record at `offset` was received; nil if `noteReceipt` has not been called for it. The time
     /// may be too early, at most by the time between two samples.
     package func milliseconds(of offset: Int64) -> Int64? {
-        var below = 0
-        var above = count
-        while below < above {
-            let middle = (below + above) / 2
-            if samples[middle].offset <= offset { below = middle + 1 } else { above = middle }
+        var low = 0
+        var high = count
+        while low < high {
+            let middle = (low + high) / 2
+            if samples[middle].offset <= offset { low = middle + 1 } else { high = middle }
         }
-        return below > 0 ? samples[below - 1].milliseconds : nil
+        return low > 0 ? samples[low - 1].milliseconds : nil
     }
 
     private mutating func makeRoom(committableOffset: Int64) {

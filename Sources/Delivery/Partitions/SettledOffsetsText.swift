@@ -38,30 +38,30 @@ package enum SettledOffsetsText {
     /// - Parameter ranges: ascending and disjoint, none below `committableOffset`.
     package static func encode(_ ranges: [Range<Int64>], above committableOffset: Int64) -> [UInt8] {
         guard !ranges.isEmpty else { return [] }
-        let runs = runs(ranges, above: committableOffset)
-        let bits = bits(ranges, above: committableOffset)
+        let runs = runsEncoding(ranges, above: committableOffset)
+        let bits = bitsEncoding(ranges, above: committableOffset)
         let areRunsBetter =
             runs.offsetCount != bits.offsetCount
             ? runs.offsetCount > bits.offsetCount : runs.payload.count <= bits.payload.count
-        let better = areRunsBetter ? runs : bits
-        guard better.offsetCount > 0 else { return [] }
+        let encoding = areRunsBetter ? runs : bits
+        guard encoding.offsetCount > 0 else { return [] }
         var text = [version, areRunsBetter ? runsForm : bitsForm]
-        appendCharacters(of: better.payload, to: &text)
+        appendCharacters(of: encoding.payload, to: &text)
         return text
     }
 
-    private typealias Encoded = (payload: [UInt8], offsetCount: Int64)
+    private typealias Encoding = (payload: [UInt8], offsetCount: Int64)
 
-    private static func runs(_ ranges: [Range<Int64>], above committableOffset: Int64) -> Encoded {
+    private static func runsEncoding(_ ranges: [Range<Int64>], above committableOffset: Int64) -> Encoding {
         var payload: [UInt8] = []
         append(committableOffset, to: &payload)
         var (offset, offsetCount) = (committableOffset, Int64(0))
         for range in ranges {
-            let before = payload.count
+            let previousCount = payload.count
             append(range.lowerBound - offset, to: &payload)
             append(Int64(range.count), to: &payload)
             guard payload.count <= payloadBytesMax else {
-                payload.removeSubrange(before...)
+                payload.removeSubrange(previousCount...)
                 break
             }
             offset = range.upperBound
@@ -70,21 +70,21 @@ package enum SettledOffsetsText {
         return (payload, offsetCount)
     }
 
-    private static func bits(_ ranges: [Range<Int64>], above committableOffset: Int64) -> Encoded {
+    private static func bitsEncoding(_ ranges: [Range<Int64>], above committableOffset: Int64) -> Encoding {
         var payload: [UInt8] = []
         append(committableOffset, to: &payload)
         let headCount = payload.count
         let end = committableOffset + Int64(payloadBytesMax - headCount) * 8
         var offsetCount: Int64 = 0
         for range in ranges where range.lowerBound < end {
-            let settled = range.clamped(to: committableOffset..<end)
-            let bytes = headCount + Int((settled.upperBound - committableOffset + 7) / 8)
+            let settledRange = range.clamped(to: committableOffset..<end)
+            let bytes = headCount + Int((settledRange.upperBound - committableOffset + 7) / 8)
             payload.append(contentsOf: repeatElement(0, count: max(0, bytes - payload.count)))
-            for offset in settled {
+            for offset in settledRange {
                 let bit = Int(offset - committableOffset)
                 payload[headCount + bit / 8] |= 1 << UInt8(bit % 8)
             }
-            offsetCount += Int64(settled.count)
+            offsetCount += Int64(settledRange.count)
         }
         return (payload, offsetCount)
     }
@@ -99,16 +99,16 @@ package enum SettledOffsetsText {
     }
 
     package static func appendCharacters(of payload: [UInt8], to text: inout [UInt8]) {
-        var (pending, pendingBits) = (UInt32(0), 0)
+        var (bitBuffer, bitCount) = (UInt32(0), 0)
         for byte in payload {
-            pending = pending << 8 | UInt32(byte)
-            pendingBits += 8
-            while pendingBits >= 6 {
-                pendingBits -= 6
-                text.append(firstCharacter + UInt8(pending >> UInt32(pendingBits) & 63))
+            bitBuffer = bitBuffer << 8 | UInt32(byte)
+            bitCount += 8
+            while bitCount >= 6 {
+                bitCount -= 6
+                text.append(firstCharacter + UInt8(bitBuffer >> UInt32(bitCount) & 63))
             }
         }
-        if pendingBits > 0 { text.append(firstCharacter + UInt8(pending << UInt32(6 - pendingBits) & 63)) }
+        if bitCount > 0 { text.append(firstCharacter + UInt8(bitBuffer << UInt32(6 - bitCount) & 63)) }
     }
 
     // MARK: - Reading
@@ -135,18 +135,18 @@ package enum SettledOffsetsText {
     package static func payload(of characters: UnsafeRawBufferPointer) -> [UInt8]? {
         var payload: [UInt8] = []
         payload.reserveCapacity(characters.count * 6 / 8)
-        var (pending, pendingBits) = (UInt32(0), 0)
+        var (bitBuffer, bitCount) = (UInt32(0), 0)
         for character in characters {
             guard character >= firstCharacter, character - firstCharacter < 64 else { return nil }
-            pending = pending << 6 | UInt32(character - firstCharacter)
-            pendingBits += 6
-            guard pendingBits >= 8 else { continue }
-            pendingBits -= 8
-            payload.append(UInt8(truncatingIfNeeded: pending >> UInt32(pendingBits)))
+            bitBuffer = bitBuffer << 6 | UInt32(character - firstCharacter)
+            bitCount += 6
+            guard bitCount >= 8 else { continue }
+            bitCount -= 8
+            payload.append(UInt8(truncatingIfNeeded: bitBuffer >> UInt32(bitCount)))
         }
         // The bits that fill up the last character must be fewer than six, and all of them zero.
-        let isFilled = pendingBits < 6 && pending & (1 << UInt32(pendingBits) - 1) == 0
-        return isFilled ? payload : nil
+        let isPaddingValid = bitCount < 6 && bitBuffer & (1 << UInt32(bitCount) - 1) == 0
+        return isPaddingValid ? payload : nil
     }
 
     private static func number(in payload: [UInt8], at position: inout Int) -> Int64? {
@@ -169,12 +169,13 @@ package enum SettledOffsetsText {
         var ranges: [Range<Int64>] = []
         var (position, offset) = (first, committedOffset)
         while position < payload.count {
-            guard let unsettled = number(in: payload, at: &position), let settled = number(in: payload, at: &position),
-                unsettled > 0 || ranges.isEmpty, settled > 0, unsettled <= offsetMax - offset,
-                settled <= offsetMax - offset - unsettled
+            guard let unsettledCount = number(in: payload, at: &position),
+                let settledCount = number(in: payload, at: &position),
+                unsettledCount > 0 || ranges.isEmpty, settledCount > 0, unsettledCount <= offsetMax - offset,
+                settledCount <= offsetMax - offset - unsettledCount
             else { return nil }
-            ranges.append(offset + unsettled..<offset + unsettled + settled)
-            offset += unsettled + settled
+            ranges.append(offset + unsettledCount..<offset + unsettledCount + settledCount)
+            offset += unsettledCount + settledCount
         }
         return ranges
     }

@@ -45,7 +45,7 @@ extension Delivery {
     /// unavailable since the push was admitted.
     func isReplacedAtOnce(_ record: UInt32, of activity: UInt32, now: Moment) -> Bool {
         if records[record].isStart || !activities[activity].isWithinSpacing(now: now) { return true }
-        let watch = pools.watch(PoolKey(records[record].pool))
+        let watch = pools.outageWatch(of: PoolKey(records[record].pool))
         return records[record].admittedMilliseconds <= watch.pointee.readAheadEndWallMilliseconds
     }
 

@@ -25,9 +25,9 @@ extension Delivery {
         guard disposition == .retryNow, faults <= Self.retriesAtOnceMax else {
             return awaitService(activity, milliseconds: retryPauseMilliseconds(faults: faults), now: now)
         }
-        let due = now.monotonicMilliseconds + retryPauseMilliseconds(faults: 0)
-        activities[activity].extendSpacing(until: due)
-        activities.enter(.backingOff, activity, untilMilliseconds: due)
+        let dueMilliseconds = now.monotonicMilliseconds + retryPauseMilliseconds(faults: 0)
+        activities[activity].extendSpacing(until: dueMilliseconds)
+        activities.enter(.backingOff, activity, untilMilliseconds: dueMilliseconds)
     }
 
     /// Makes a push wait because the pool's retry budget is empty. It waits for the configured pause or for
@@ -35,9 +35,9 @@ extension Delivery {
     /// wait does not count as an attempt.
     mutating func awaitRetryBudget(_ record: UInt32, of activity: UInt32, now: Moment) {
         if isLeftToNextOwner(record) { return dropCurrent(of: activity, now: now) }
-        let pause = randomness.jittered(configuration.retryBudgetPauseMilliseconds)
-        let grown = retryPauseMilliseconds(faults: activities[activity].serviceFaults)
-        awaitService(activity, milliseconds: max(pause, grown), now: now)
+        let budgetPauseMilliseconds = randomness.jittered(configuration.retryBudgetPauseMilliseconds)
+        let faultPauseMilliseconds = retryPauseMilliseconds(faults: activities[activity].serviceFaults)
+        awaitService(activity, milliseconds: max(budgetPauseMilliseconds, faultPauseMilliseconds), now: now)
     }
 
     /// Makes the current command wait for the service without a credit. If a newer state arrives, it replaces
@@ -55,8 +55,8 @@ extension Delivery {
     }
 
     private mutating func retryPauseMilliseconds(faults: UInt8) -> Int64 {
-        let doubled = configuration.retryBaseMilliseconds << min(Int64(faults), 24)
-        return randomness.jittered(min(configuration.retryMaxMilliseconds, doubled))
+        let pauseMilliseconds = configuration.retryBaseMilliseconds << min(Int64(faults), 24)
+        return randomness.jittered(min(configuration.retryMaxMilliseconds, pauseMilliseconds))
     }
 
     /// Retries the current command after its wait.

@@ -127,7 +127,7 @@ extension Delivery {
         let slot = records.address(of: record)
         precondition(slot.pointee.isAcknowledged)
         records.enter(.settled, record)
-        if let partition = partitions.current(slot.pointee.partition, epoch: slot.pointee.epoch) {
+        if let partition = partitions.partition(slot.pointee.partition, epoch: slot.pointee.epoch) {
             partition.pointee.ledger.settle(slot.pointee.offset, isPublished: !slot.pointee.isLeftOutOfMetadata)
             partition.pointee.unsettledCount -= 1
         }
@@ -139,7 +139,7 @@ extension Delivery {
         let slot = records.address(of: record)
         precondition(slot.pointee.isAcknowledged)
         returnRider(of: record, now: now)
-        partitions.current(slot.pointee.partition, epoch: slot.pointee.epoch)?.pointee.unsettledCount -= 1
+        partitions.partition(slot.pointee.partition, epoch: slot.pointee.epoch)?.pointee.unsettledCount -= 1
         refundUnsentStart(record)
         guard slot.pointee.isAcknowledged else { return records.enter(.refunding, record) }
         records.enter(.dropped, record)

@@ -16,24 +16,24 @@ struct Arena: ~Copyable {
 
         /// No block. Its address is never read, and freeing it does nothing.
         static var none: Block {
-            Block(base: UnsafeMutableRawPointer(bitPattern: 16).unsafelyUnwrapped, sizeClass: Arena.absent)
+            Block(base: UnsafeMutableRawPointer(bitPattern: 16).unsafelyUnwrapped, sizeClass: Arena.absentClass)
         }
 
-        var isNone: Bool { sizeClass == Arena.absent }
+        var isNone: Bool { sizeClass == Arena.absentClass }
     }
 
     /// The sizes of blocks are powers of two, from 64 bytes to 128 KiB.
     private static var classCount: Int { 12 }
     private static var smallestShift: Int { 6 }
     private static var chunkBytes: Int { 1 << 20 }
-    private static var outsized: UInt8 { 255 }
-    private static var absent: UInt8 { 254 }
+    private static var outsizedClass: UInt8 { 255 }
+    private static var absentClass: UInt8 { 254 }
 
     /// A stack of the free blocks of one size. It has room for every block of this size.
     private struct FreeBlocks: BitwiseCopyable {
         var stack: UnsafeMutablePointer<UnsafeMutableRawPointer>
         var count = 0
-        var room = 0
+        var capacity = 0
     }
 
     private let freeBlocks: UnsafeMutablePointer<FreeBlocks>
@@ -68,62 +68,62 @@ struct Arena: ~Copyable {
 
     mutating func free(_ block: Block) {
         guard block.sizeClass < Self.classCount else {
-            if block.sizeClass == Self.outsized { freeOutsized(block) }
+            if block.sizeClass == Self.outsizedClass { freeOutsized(block) }
             return
         }
         let sizeClass = Int(block.sizeClass)
         usedBytes &-= Self.blockBytes(sizeClass)
         let count = freeBlocks[sizeClass].count
-        precondition(count < freeBlocks[sizeClass].room, "a block was freed twice")
+        precondition(count < freeBlocks[sizeClass].capacity, "a block was freed twice")
         freeBlocks[sizeClass].stack[count] = block.base
         freeBlocks[sizeClass].count = count &+ 1
     }
 
     private static func sizeClass(of count: Int) -> Int {
         precondition(count >= 0)
-        let rounded = max(count, 1 << smallestShift) - 1
-        return Int.bitWidth - rounded.leadingZeroBitCount - smallestShift
+        let lastIndex = max(count, 1 << smallestShift) - 1
+        return Int.bitWidth - lastIndex.leadingZeroBitCount - smallestShift
     }
 
     private static func blockBytes(_ sizeClass: Int) -> Int { 1 << (sizeClass &+ smallestShift) }
 
     /// Allocates a block above the largest size separately, with its size in front of it.
     private mutating func outsizedBlock(_ count: Int) -> Block {
-        let whole = UnsafeMutableRawPointer.allocate(byteCount: Self.outsizedHeaderBytes + count, alignment: 16)
-        whole.storeBytes(of: count, as: Int.self)
+        let allocation = UnsafeMutableRawPointer.allocate(byteCount: Self.outsizedHeaderBytes + count, alignment: 16)
+        allocation.storeBytes(of: count, as: Int.self)
         usedBytes += count
-        return Block(base: whole + Self.outsizedHeaderBytes, sizeClass: Self.outsized)
+        return Block(base: allocation + Self.outsizedHeaderBytes, sizeClass: Self.outsizedClass)
     }
 
     private mutating func freeOutsized(_ block: Block) {
-        let whole = block.base - Self.outsizedHeaderBytes
-        usedBytes -= whole.load(as: Int.self)
-        whole.deallocate()
+        let allocation = block.base - Self.outsizedHeaderBytes
+        usedBytes -= allocation.load(as: Int.self)
+        allocation.deallocate()
     }
 
     private static var outsizedHeaderBytes: Int { 16 }
 
     /// Frees the chunks in which every block is free. This visits every free block, so call it rarely.
     mutating func releaseFreeChunks() {
-        var released: Set<UnsafeMutableRawPointer> = []
+        var releasedChunks: Set<UnsafeMutableRawPointer> = []
         for sizeClass in 0..<Self.classCount {
             let (stack, count) = (freeBlocks[sizeClass].stack, freeBlocks[sizeClass].count)
-            var free: [UnsafeMutableRawPointer: Int] = [:]
-            for position in 0..<count { free[Self.chunk(of: stack[position]), default: 0] += 1 }
+            var freeCounts: [UnsafeMutableRawPointer: Int] = [:]
+            for position in 0..<count { freeCounts[Self.chunk(of: stack[position]), default: 0] += 1 }
             let blocks = Self.chunkBytes / Self.blockBytes(sizeClass)
-            let whole = Set(free.filter { $0.value == blocks }.keys)
-            guard !whole.isEmpty else { continue }
-            var kept = 0
-            for position in 0..<count where !whole.contains(Self.chunk(of: stack[position])) {
-                stack[kept] = stack[position]
-                kept += 1
+            let freeChunks = Set(freeCounts.filter { $0.value == blocks }.keys)
+            guard !freeChunks.isEmpty else { continue }
+            var keptCount = 0
+            for position in 0..<count where !freeChunks.contains(Self.chunk(of: stack[position])) {
+                stack[keptCount] = stack[position]
+                keptCount += 1
             }
-            freeBlocks[sizeClass].count = kept
-            freeBlocks[sizeClass].room -= whole.count * blocks
-            released.formUnion(whole)
+            freeBlocks[sizeClass].count = keptCount
+            freeBlocks[sizeClass].capacity -= freeChunks.count * blocks
+            releasedChunks.formUnion(freeChunks)
         }
-        chunks.removeAll { released.contains($0) }
-        for chunk in released { chunk.deallocate() }
+        chunks.removeAll { releasedChunks.contains($0) }
+        for chunk in releasedChunks { chunk.deallocate() }
     }
 
     private static func chunk(of block: UnsafeMutableRawPointer) -> UnsafeMutableRawPointer {
@@ -139,8 +139,8 @@ struct Arena: ~Copyable {
         chunks.append(chunk)
         let blocks = Self.chunkBytes / blockBytes
         freeBlocks[sizeClass].stack.deallocate()
-        freeBlocks[sizeClass].room += blocks
-        freeBlocks[sizeClass].stack = .allocate(capacity: freeBlocks[sizeClass].room)
+        freeBlocks[sizeClass].capacity += blocks
+        freeBlocks[sizeClass].stack = .allocate(capacity: freeBlocks[sizeClass].capacity)
         freeBlocks[sizeClass].count = blocks
         for block in 0..<blocks {
             (freeBlocks[sizeClass].stack + block).initialize(to: chunk + (blocks - 1 - block) * blockBytes)

@@ -14,17 +14,17 @@ public struct Slab<Element: BitwiseCopyable>: ~Copyable {
     /// checks these bytes. If an element is larger than a cache line, they begin on a cache line.
     private var storage: UnsafeMutableRawPointer
     private var capacity: Int
-    private var firstFree: UInt32 = .max
-    private var usedCountMax = 0
+    private var firstFreeIndex: UInt32 = .max
+    private var everUsedCount = 0
     public private(set) var count = 0
     public let limit: Int
 
-    private static var lineBytes: Int { 64 }
+    private static var cacheLineBytes: Int { 64 }
     private static var elementOffset: Int { 8 }
     /// Bytes of one element, including the slab's own bytes for it.
     static var strideBytes: Int {
         let bytes = elementOffset + MemoryLayout<Element>.size
-        let unit = bytes > lineBytes ? lineBytes : 16
+        let unit = bytes > cacheLineBytes ? cacheLineBytes : 16
         return (bytes + unit - 1) / unit * unit
     }
 
@@ -32,14 +32,14 @@ public struct Slab<Element: BitwiseCopyable>: ~Copyable {
         precondition(limit > 0 && limit < Int(UInt32.max) && MemoryLayout<Element>.alignment <= Self.elementOffset)
         self.limit = limit
         capacity = min(limit, 1024)
-        storage = .allocate(byteCount: capacity * Self.strideBytes, alignment: Self.lineBytes)
+        storage = .allocate(byteCount: capacity * Self.strideBytes, alignment: Self.cacheLineBytes)
     }
 
     deinit { storage.deallocate() }
 
     public var isFull: Bool { count == limit }
     /// One above the largest index that was ever allocated: the end of a loop over all elements.
-    package var indexBound: UInt32 { UInt32(usedCountMax) }
+    package var indexBound: UInt32 { UInt32(everUsedCount) }
 
     /// Allocates an element. Inlined, so that a large element is built in place and not copied.
     @inline(__always)
@@ -47,37 +47,37 @@ public struct Slab<Element: BitwiseCopyable>: ~Copyable {
         precondition(count < limit, "the slab was asked for more than its limit")
         count += 1
         let index: UInt32
-        if firstFree != .max {
-            index = firstFree
-            firstFree = mark(of: index)
+        if firstFreeIndex != .max {
+            index = firstFreeIndex
+            firstFreeIndex = header(of: index)
             // Prefetch the element that is allocated next. It was used long ago, so its cache line has been
             // evicted.
-            prefetch(firstFree)
+            prefetch(firstFreeIndex)
         } else {
-            if usedCountMax == capacity { grow() }
-            index = UInt32(usedCountMax)
-            usedCountMax += 1
+            if everUsedCount == capacity { grow() }
+            index = UInt32(everUsedCount)
+            everUsedCount += 1
         }
-        setMark(of: index, to: Self.inUse)
+        setHeader(of: index, to: Self.inUse)
         slotAddress(of: index).initialize(to: element())
         return index
     }
 
     package mutating func free(_ index: UInt32) {
         precondition(isInUse(index), "a record was freed twice")
-        setMark(of: index, to: firstFree)
-        firstFree = index
+        setHeader(of: index, to: firstFreeIndex)
+        firstFreeIndex = index
         count -= 1
     }
 
-    public func isInUse(_ index: UInt32) -> Bool { Int(index) < usedCountMax && mark(of: index) == Self.inUse }
+    public func isInUse(_ index: UInt32) -> Bool { Int(index) < everUsedCount && header(of: index) == Self.inUse }
 
-    private func mark(of index: UInt32) -> UInt32 {
+    private func header(of index: UInt32) -> UInt32 {
         storage.load(fromByteOffset: Int(index) &* Self.strideBytes, as: UInt32.self)
     }
 
-    private func setMark(of index: UInt32, to mark: UInt32) {
-        storage.storeBytes(of: mark, toByteOffset: Int(index) &* Self.strideBytes, as: UInt32.self)
+    private func setHeader(of index: UInt32, to header: UInt32) {
+        storage.storeBytes(of: header, toByteOffset: Int(index) &* Self.strideBytes, as: UInt32.self)
     }
 
     private func slotAddress(of index: UInt32) -> UnsafeMutablePointer<Element> {
@@ -87,11 +87,11 @@ public struct Slab<Element: BitwiseCopyable>: ~Copyable {
     /// Prefetches the first cache lines of an element that will be read soon. The element may be free, and
     /// the index may be out of range.
     func prefetch(_ index: UInt32) {
-        guard Int(index) < usedCountMax else { return }
+        guard Int(index) < everUsedCount else { return }
         let start = storage + Int(index) &* Self.strideBytes
         CProcessor_prefetch(start)
-        CProcessor_prefetch(start + Self.lineBytes)
-        CProcessor_prefetch(start + 2 * Self.lineBytes)
+        CProcessor_prefetch(start + Self.cacheLineBytes)
+        CProcessor_prefetch(start + 2 * Self.cacheLineBytes)
     }
 
     public subscript(_ index: UInt32) -> Element {
@@ -121,9 +121,9 @@ public struct Slab<Element: BitwiseCopyable>: ~Copyable {
         let newCapacity = min(limit, capacity * 2)
         let newStorage = UnsafeMutableRawPointer.allocate(
             byteCount: newCapacity * Self.strideBytes,
-            alignment: Self.lineBytes
+            alignment: Self.cacheLineBytes
         )
-        newStorage.copyMemory(from: storage, byteCount: usedCountMax * Self.strideBytes)
+        newStorage.copyMemory(from: storage, byteCount: everUsedCount * Self.strideBytes)
         storage.deallocate()
         storage = newStorage
         capacity = newCapacity

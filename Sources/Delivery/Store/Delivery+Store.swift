@@ -91,7 +91,7 @@ extension Delivery {
             }
         case .refused:
             handleRefusedCall(ticket, reason: reason, now: now)
-            storeWatch.noteResponse(isAwaited: recordsAwaitingStore > 0, now: now)
+            storeWatch.noteResponse(awaitsMore: recordsAwaitingStore > 0, now: now)
         }
     }
 
@@ -156,7 +156,7 @@ extension Delivery {
         let ticket = ticket(tag)
         let record = ticket.record
         if ticket.purpose.isAwaited { recordsAwaitingStore -= 1 }
-        storeWatch.noteResponse(isAwaited: recordsAwaitingStore > 0, now: now)
+        storeWatch.noteResponse(awaitsMore: recordsAwaitingStore > 0, now: now)
         if ticket.purpose == .reportLifetimeEvent { return continueAfterLifetimeEvent(record) }
         if let departures = reply.departures {
             records[record].hasLeftAudiences = true

@@ -8,8 +8,8 @@ extension CoreHarness {
     struct SeenChange: Equatable {
         var member: String
         var kind: StoreSubjectKind
-        var joins: [AudienceDigest]
-        var departures: [AudienceDigest]
+        var joinedAudiences: [AudienceDigest]
+        var leftAudiences: [AudienceDigest]
         var leftAtMilliseconds: Int64
     }
 
@@ -31,12 +31,12 @@ extension CoreHarness {
     func takeChange() -> (ChangingMember, SeenChange)? {
         guard let change = delivery.nextMembershipChange else { return nil }
         delivery.membershipChangeTaken()
-        let member = delivery.view(change.member.record).member(change.member.kind)
+        let member = delivery.view(change.member.record).memberIdentifier(change.member.kind)
         let seen = SeenChange(
             member: String(decoding: member, as: UTF8.self),
             kind: change.member.kind,
-            joins: Array(change.joins),
-            departures: Array(change.departures),
+            joinedAudiences: Array(change.joinedAudiences),
+            leftAudiences: Array(change.leftAudiences),
             leftAtMilliseconds: change.leftAtMilliseconds
         )
         return (change.member, seen)

@@ -14,18 +14,28 @@ import Testing
         CoreHarness.departures(audience, at: atMilliseconds)
     }
 
-    private func joins(_ audiences: String...) -> Change {
-        Change(member: "a", kind: .activity, joins: audiences.map(Self.digest), departures: [], leftAtMilliseconds: 0)
+    private func joinChange(_ audiences: String...) -> Change {
+        Change(
+            member: "a",
+            kind: .activity,
+            joinedAudiences: audiences.map(Self.digest),
+            leftAudiences: [],
+            leftAtMilliseconds: 0
+        )
     }
 
-    private func departures(_ audience: String = "m", of member: String = "a", _ kind: StoreSubjectKind = .activity)
+    private func departureChange(
+        _ audience: String = "m",
+        of member: String = "a",
+        _ kind: StoreSubjectKind = .activity
+    )
         -> Change
     {
         Change(
             member: member,
             kind: kind,
-            joins: [],
-            departures: [Self.digest(audience)],
+            joinedAudiences: [],
+            leftAudiences: [Self.digest(audience)],
             leftAtMilliseconds: Self.atMilliseconds
         )
     }
@@ -39,7 +49,7 @@ import Testing
         #expect(named.withUnsafeBytes { Array(AudienceList($0)) } == [Self.digest("m"), Self.digest("n")])
         core.reply(.registered)
         let (member, change) = try #require(core.takeChange())
-        #expect(change == joins("m", "n"))
+        #expect(change == joinChange("m", "n"))
         let view = core.delivery.view(member.record)
         #expect(String(decoding: view.token, as: UTF8.self) == CoreHarness.token)
         #expect(view.frequentUpdates == false && view.registeredAtMilliseconds == Self.atMilliseconds)
@@ -63,7 +73,7 @@ import Testing
         core.register(CommandText.registration(in: ["m"]))
         core.reply(.registered, held: .update(1))
         #expect(core.waiting.isEmpty)
-        #expect(core.notifyAudiences() == joins("m"))
+        #expect(core.notifyAudiences() == joinChange("m"))
         #expect(core.waiting == ["register a"])
         #expect(try core.called.namedAudiences == nil)
         core.reply(.registered, held: .update(1))
@@ -78,8 +88,8 @@ import Testing
         let core = CoreHarness()
         core.register(CommandText.registration(in: ["n"]))
         core.reply(.registered, departures: Self.departures())
-        var change = departures()
-        change.joins = [Self.digest("n")]
+        var change = departureChange()
+        change.joinedAudiences = [Self.digest("n")]
         #expect(core.notifyAudiences() == change)
         #expect(core.settlements == ["a left at \(Self.atMilliseconds)"])
         #expect(core.committableOffset(core.registrations) == 0)
@@ -92,7 +102,7 @@ import Testing
         let core = CoreHarness()
         core.register(CommandText.registration(in: ["n"]))
         core.reply(.stale, departures: Self.departures())
-        #expect(core.notifyAudiences() == departures())
+        #expect(core.notifyAudiences() == departureChange())
         core.acknowledgeSettlement()
         #expect(core.recordsInProgress == 0 && core.waiting.isEmpty)
         core.register(CommandText.registration(in: ["n"]))
@@ -120,7 +130,7 @@ import Testing
         #expect(core.waiting.isEmpty)
         core.elapse(1_000)
         core.reply(.registered)
-        #expect(core.notifyAudiences() == joins("m"))
+        #expect(core.notifyAudiences() == joinChange("m"))
         #expect(core.recordsInProgress == 0 && core.recordsAwaitingStore == 0)
     }
 
@@ -186,7 +196,7 @@ import Testing
         // The first settlement is the activity's, the second one is the device's.
         core.acknowledgeSettlement()
         core.acknowledgeSettlement(departures: Self.departures())
-        #expect(core.notifyAudiences() == departures(of: "d", .device))
+        #expect(core.notifyAudiences() == departureChange(of: "d", .device))
         core.acknowledgeSettlement()
         #expect(core.recordsInProgress == 0)
     }
@@ -198,10 +208,10 @@ import Testing
         core.unregister(key: "a")
         core.reply(.unregistered, departures: Self.departures())
         core.reply(.unregistered, departures: Self.departures("n"))
-        #expect(core.notifyAudiences() == departures())
+        #expect(core.notifyAudiences() == departureChange())
         core.acknowledgeSettlement()
         #expect(core.committableOffset(core.registrations) == 0)
-        #expect(core.notifyAudiences() == departures("n", of: "a", .device))
+        #expect(core.notifyAudiences() == departureChange("n", of: "a", .device))
         core.acknowledgeSettlement()
         #expect(core.committableOffset(core.registrations) == 1)
         #expect(core.recordsInProgress == 0)
@@ -217,7 +227,7 @@ import Testing
         core.acknowledgeProductions()
         #expect(core.outcomes == ["e1 accepted"])
         #expect(core.committableOffset == 0)
-        #expect(core.notifyAudiences() == departures())
+        #expect(core.notifyAudiences() == departureChange())
         #expect(core.committableOffset == 0)
         core.acknowledgeSettlement()
         #expect(core.committableOffset == 1)
@@ -233,7 +243,7 @@ import Testing
         core.acknowledgeProductions()
         core.acknowledgeSettlement(departures: Self.departures())
         #expect(core.waiting.isEmpty)
-        #expect(core.notifyAudiences() == departures())
+        #expect(core.notifyAudiences() == departureChange())
         core.acknowledgeSettlement()
         #expect(core.waiting == ["hold u1"])
         core.reply(.held)
@@ -248,7 +258,7 @@ import Testing
         core.receive(.update(1))
         core.reply(.departures, departures: Self.departures())
         #expect(core.waiting.isEmpty)
-        #expect(core.notifyAudiences() == departures())
+        #expect(core.notifyAudiences() == departureChange())
         #expect(core.waiting.isEmpty)
         core.acknowledgeSettlement()
         #expect(core.waiting == ["admit u1"])

@@ -89,8 +89,8 @@ extension Simulation {
         return PendingAudienceEntries(
             dueMilliseconds: due,
             member: change.member,
-            identifier: String(decoding: view.member(change.member.kind), as: UTF8.self),
-            entries: change.departures.map { ($0, leaving) } + change.joins.map { ($0, joining) }
+            identifier: String(decoding: view.memberIdentifier(change.member.kind), as: UTF8.self),
+            entries: change.leftAudiences.map { ($0, leaving) } + change.joinedAudiences.map { ($0, joining) }
         )
     }
 
