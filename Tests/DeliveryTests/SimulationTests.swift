@@ -115,7 +115,7 @@ import Testing
                 _ = simulation.run()
                 verdicts.formUnion(simulation.verdicts)
                 outcomes.formUnion(simulation.results.values.joined())
-                counted += simulation.counting.superseded.values.reduce(0, +)
+                counted += simulation.counting.supersededCounts.values.reduce(0, +)
             }
         }
         let allVerdicts = Set((UInt8.min...UInt8.max).compactMap(StoreVerdict.init(rawValue:)))

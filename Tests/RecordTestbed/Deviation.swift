@@ -33,7 +33,7 @@ package enum Deviation {
 
     /// Faults that only our decoder reports. Foundation has no such limits, and keeps one of two values with
     /// the same key.
-    package static let ours: Set<FaultCode> = [
+    package static let decoderOnlyFaults: Set<FaultCode> = [
         .tooDeep, .tooLong, .tooMany, .bodyTooLarge, .recordTooLarge, .duplicateKey,
     ]
 

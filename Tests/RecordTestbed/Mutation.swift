@@ -40,28 +40,28 @@ package struct Mutation {
     }
 
     private mutating func change(_ text: inout [UInt8]) {
-        let place = Int.random(in: 0...text.count, using: &randomness)
-        let length = min(Int.random(in: 0...12, using: &randomness), text.count - place)
+        let index = Int.random(in: 0...text.count, using: &randomness)
+        let length = min(Int.random(in: 0...12, using: &randomness), text.count - index)
         switch Int.random(in: 0..<8, using: &randomness) {
-        case 0: text.removeSubrange(place..<place + length)
+        case 0: text.removeSubrange(index..<index + length)
         case 1:
             text.insert(
-                contentsOf: text[place..<place + length],
+                contentsOf: text[index..<index + length],
                 at: Int.random(in: 0...text.count, using: &randomness)
             )
-        case 2: replaceToken(&text)
-        case 3 where place < text.count: text[place] ^= 1 << UInt8.random(in: 0..<8, using: &randomness)
+        case 2: replaceValue(&text)
+        case 3 where index < text.count: text[index] ^= 1 << UInt8.random(in: 0..<8, using: &randomness)
         case 4:
-            let other = seeds.randomElement(using: &randomness) ?? []
-            text = Array(text[..<place] + other[min(place, other.count)...])
-        case 5: replaceToken(&text)
-        case 6: moveMember(&text)
-        default: text.insert(contentsOf: Self.pieces.randomElement(using: &randomness) ?? [], at: place)
+            let otherSeed = seeds.randomElement(using: &randomness) ?? []
+            text = Array(text[..<index] + otherSeed[min(index, otherSeed.count)...])
+        case 5: replaceValue(&text)
+        case 6: replaceMember(&text)
+        default: text.insert(contentsOf: Self.pieces.randomElement(using: &randomness) ?? [], at: index)
         }
     }
 
     /// Replaces the bytes from a colon to the end of its value with a piece.
-    private mutating func replaceToken(_ text: inout [UInt8]) {
+    private mutating func replaceValue(_ text: inout [UInt8]) {
         let colons = text.indices.filter { text[$0] == UInt8(ascii: ":") }
         guard let colon = colons.randomElement(using: &randomness) else { return }
         let end = text[(colon + 1)...].firstIndex { $0 == UInt8(ascii: ",") || $0 == UInt8(ascii: "}") } ?? text.count
@@ -69,7 +69,7 @@ package struct Mutation {
     }
 
     /// Replaces the text between two commas with a piece, or removes it.
-    private mutating func moveMember(_ text: inout [UInt8]) {
+    private mutating func replaceMember(_ text: inout [UInt8]) {
         let commas = text.indices.filter { text[$0] == UInt8(ascii: ",") }
         guard let index = commas.indices.dropLast().randomElement(using: &randomness) else { return }
         let piece = Bool.random(using: &randomness) ? [] : Self.pieces.randomElement(using: &randomness) ?? []

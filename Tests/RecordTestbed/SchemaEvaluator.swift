@@ -97,14 +97,14 @@ package struct SchemaEvaluator {
     }
 
     private func definition(_ path: String) throws -> DocumentValue {
-        var place = root
+        var schema = root
         for name in path.split(separator: "/").dropFirst() {
-            guard let member = place.members.first(where: { $0.name == name }) else {
+            guard let member = schema.members.first(where: { $0.name == name }) else {
                 throw UnknownKeyword(keyword: path)
             }
-            place = member.value
+            schema = member.value
         }
-        return place
+        return schema
     }
 
     package struct UnknownKeyword: Error { var keyword: String }

@@ -42,7 +42,7 @@ import Testing
         core.reply(verdict)
         #expect(core.outcomes == ["u1 failed"])
         #expect(core.results.first?.reason == "unexpected reply of the admit script")
-        #expect(core.waiting == ["admit b.u1"])
+        #expect(core.unansweredCalls == ["admit b.u1"])
     }
 
     @Test(arguments: [StoreVerdict.send, .held, .registered, .settled])
@@ -52,7 +52,7 @@ import Testing
         core.reply(verdict)
         #expect(core.outcomes == ["s1 failed"])
         #expect(core.results.first?.reason == "unexpected reply of the admit script")
-        #expect(core.waiting == ["admit b.u1"])
+        #expect(core.unansweredCalls == ["admit b.u1"])
     }
 
     @Test(arguments: [0, 999_999_999, 10_000_000_000, Int64.min, Int64.max])
@@ -103,9 +103,9 @@ import Testing
     @Test func `A start goes to the token of its device`() throws {
         let core = CoreHarness()
         core.receive(.start(1))
-        #expect(core.waiting == ["lookUpToken s1"])
+        #expect(core.unansweredCalls == ["lookUpToken s1"])
         core.reply(.tokenFound, token: "aaaa0000aaaa0000")
-        #expect(core.waiting == ["admit s1"])
+        #expect(core.unansweredCalls == ["admit s1"])
         core.reply(.send, token: "ffffffffffffffff")
         #expect(try #require(core.push()).token == "aaaa0000aaaa0000")
         core.answer(.accepted)
@@ -177,7 +177,12 @@ import Testing
 
     @Test func `The result has all facts about the command`() throws {
         let core = CoreHarness()
-        core.receiveOne(.update(1), partition: core.commands, offset: 5, recordMilliseconds: Self.start * 1_000 - 40)
+        core.receiveOne(
+            .update(1),
+            partition: core.commandsPartition,
+            offset: 5,
+            recordMilliseconds: Self.start * 1_000 - 40
+        )
         core.elapse(10)
         core.endBatch()
         core.elapse(10)

@@ -11,7 +11,7 @@ import Testing
     func `A start is valid for ten minutes`(second: Int64, isGood: Bool) {
         let core = CoreHarness()
         core.receive(.start(second))
-        #expect(core.waiting == (isGood ? ["lookUpToken s\(second)"] : []))
+        #expect(core.unansweredCalls == (isGood ? ["lookUpToken s\(second)"] : []))
         #expect(core.outcomes == (isGood ? [] : ["s\(second) expired"]))
     }
 
@@ -45,7 +45,7 @@ import Testing
         let core = CoreHarness { $0.retryBaseMilliseconds = 30_000 }
         core.receive(.start(-590))
         core.reply(.tokenFound)
-        core.carry(.retryLater)
+        core.admitAndAnswer(.retryLater)
         core.elapse(120_000)
         #expect(core.outcomes == ["s-590 expired"])
     }
@@ -55,7 +55,7 @@ import Testing
         core.register(CommandText.deviceRegistration())
         core.reply(.registered, held: .start(-601))
         #expect(core.outcomes == ["s-601 expired"])
-        #expect(core.waiting == [])
+        #expect(core.unansweredCalls == [])
     }
 
     // MARK: - Alerts
@@ -70,11 +70,11 @@ import Testing
     @Test func `A state is sent without an alert that is too old, and its result says so`() throws {
         let core = CoreHarness()
         core.receive(.alert(-301))
-        let admission = try #require(try core.called.admission)
+        let admission = try #require(try core.oldestCall.admission)
         #expect(!admission.carriesAlert && !admission.requestsHighPriority && !admission.mayUseReserve)
         let plain = CoreHarness()
         plain.receive(.update(-301))
-        #expect(try plain.called.admission?.digest == admission.digest, "as if its producer had written none")
+        #expect(try plain.oldestCall.admission?.digest == admission.digest, "as if its producer had written none")
         core.reply(.send)
         plain.reply(.send)
         let push = try #require(core.push())
@@ -97,7 +97,7 @@ import Testing
     @Test func `A state that requests priority 10 keeps it`() throws {
         let core = CoreHarness()
         core.receive(.alert(-301, beside: #""priority":10,"#))
-        #expect(try core.called.admission?.requestsHighPriority == true)
+        #expect(try core.oldestCall.admission?.requestsHighPriority == true)
     }
 
     @Test func `An end is sent without an alert that is too old`() throws {
@@ -111,13 +111,13 @@ import Testing
     @Test func `An alert becomes too old while it waits for a stream`() throws {
         let core = CoreHarness()
         core.receive(.alert(-299))
-        let digest = try core.called.admission?.digest
+        let digest = try core.oldestCall.admission?.digest
         core.reply(.send)
         core.elapse(2_000)
         #expect(try !#require(core.push()).body.contains("alert"))
         core.answer(.accepted)
         #expect(core.results.first?.reason == "alertExpired")
-        guard case .settle(_, _, let settled, _, nil) = try core.called.operation else {
+        guard case .settle(_, _, let settled, _, nil) = try core.oldestCall.operation else {
             Issue.record("the push is not settled")
             return
         }
@@ -137,7 +137,7 @@ import Testing
     @Test func `A carried alert has the age of its own command`() throws {
         let core = CoreHarness()
         core.receive(.alert(-301), .update(2))
-        #expect(try core.called.admission?.carriesAlert == false)
+        #expect(try core.oldestCall.admission?.carriesAlert == false)
         #expect(core.outcomes == ["u-301 superseded"])
         #expect(core.results.first?.reason == "alertExpired")
         core.reply(.send)
@@ -180,7 +180,7 @@ import Testing
         let core = CoreHarness()
         core.receive(.alert(-299), .update(2))
         core.reply(.noToken)
-        guard case .hold(_, let command, true) = try core.called.operation else {
+        guard case .hold(_, let command, true) = try core.oldestCall.operation else {
             Issue.record("nothing is held")
             return
         }
@@ -212,7 +212,7 @@ import Testing
         let core = CoreHarness()
         core.receive(.update(2))
         core.reply(.alertHeld, held: .alert(-301))
-        #expect(try core.called.admission?.carriesAlert == true, "the store does not offer it again")
+        #expect(try core.oldestCall.admission?.carriesAlert == true, "the store does not offer it again")
         core.reply(.send)
         let push = try #require(core.push())
         #expect(!push.body.contains("alert") && push.priority == 5)
@@ -226,14 +226,14 @@ import Testing
     func `An update is old after eight hours`(second: Int64, isOld: Bool) throws {
         let core = CoreHarness()
         core.receive(.update(second))
-        #expect(try core.called.admission?.isTooOld == isOld)
+        #expect(try core.oldestCall.admission?.isTooOld == isOld)
     }
 
     @Test(arguments: [(-43_200, false), (-43_201, true)] as [(Int64, Bool)])
     func `An end is old after twelve hours`(second: Int64, isOld: Bool) throws {
         let core = CoreHarness()
         core.receive(.end(second))
-        #expect(try core.called.admission?.isTooOld == isOld)
+        #expect(try core.oldestCall.admission?.isTooOld == isOld)
     }
 
     @Test func `An old command of an unknown activity expires`() {

@@ -10,10 +10,10 @@ import Testing
         let core = CoreHarness()
         core.receive(.alert(1), .update(2))
         #expect(core.outcomes == [], "the alert's record settles only with the one it rides on")
-        #expect(core.waiting == ["admit u2"])
-        #expect(try core.called.admission?.carriesAlert == true)
-        #expect(try core.called.admission?.requestsHighPriority == true)
-        #expect(try core.called.admission?.mayUseReserve == true)
+        #expect(core.unansweredCalls == ["admit u2"])
+        #expect(try core.oldestCall.admission?.carriesAlert == true)
+        #expect(try core.oldestCall.admission?.requestsHighPriority == true)
+        #expect(try core.oldestCall.admission?.mayUseReserve == true)
         core.reply(.send)
         let push = try #require(core.push())
         #expect(push.command == "u2")
@@ -126,7 +126,7 @@ import Testing
         core.receive(.update(2))
         core.elapse(1_000)
         #expect(core.push() == nil)
-        #expect(core.waiting == ["admit u2"])
+        #expect(core.unansweredCalls == ["admit u2"])
         core.reply(.send)
         #expect(try #require(core.push()).body.hasPrefix(Self.carried(1)))
         core.answer(.accepted)
@@ -143,7 +143,7 @@ import Testing
         core.elapse(1_000)
         #expect(core.push() == nil)
         #expect(core.outcomes == ["u2 superseded"])
-        core.carry()
+        core.admitAndAnswer()
         #expect(core.outcomes == ["u2 superseded", "u3 accepted", "u1 superseded"])
         #expect(core.settlements == ["u3 accepted"])
     }
@@ -152,7 +152,7 @@ import Testing
     func `An alert whose push failed rides on`(disposition: PushResult.Disposition) throws {
         let core = CoreHarness()
         core.receive(.alert(1))
-        core.carry(disposition)
+        core.admitAndAnswer(disposition)
         core.receive(.update(2))
         core.elapse(1_010)
         core.reply(.send)
@@ -169,7 +169,7 @@ import Testing
         core.answer(.retryLater)
         #expect(core.outcomes == [])
         core.elapse(1_010)
-        #expect(core.waiting == ["admit u2"])
+        #expect(core.unansweredCalls == ["admit u2"])
         core.reply(.send)
         #expect(try #require(core.push()).body.hasPrefix(Self.carried(1)))
         core.answer(.accepted)
@@ -267,7 +267,7 @@ import Testing
         core.receive(.alert(2))
         core.answer(.accepted)
         core.elapse(1_010)
-        #expect(core.waiting == ["admit u2"], "no alert has been rung that is newer")
+        #expect(core.unansweredCalls == ["admit u2"], "no alert has been rung that is newer")
     }
 
     @Test func `An alert without a token is held inside the newer state`() throws {
@@ -275,10 +275,10 @@ import Testing
         core.receive(.alert(1))
         core.receive(.update(2))
         core.reply(.noToken)
-        #expect(core.waiting == ["admit u2"])
+        #expect(core.unansweredCalls == ["admit u2"])
         core.reply(.noToken)
-        #expect(core.waiting == ["hold u2"])
-        #expect(try core.called.holdsAlert)
+        #expect(core.unansweredCalls == ["hold u2"])
+        #expect(try core.oldestCall.holdsAlert)
         core.reply(.held)
         #expect(core.outcomes == ["u2 held", "u1 superseded"])
     }
@@ -288,11 +288,11 @@ import Testing
         plain.receive(.update(2))
         let carrying = CoreHarness()
         carrying.receive(.alert(1), .update(2))
-        #expect(try plain.called.admission?.digest != carrying.called.admission?.digest)
+        #expect(try plain.oldestCall.admission?.digest != carrying.oldestCall.admission?.digest)
         let written = CoreHarness()
         let aps = #""aps":{"alert":\#(CommandText.alert(1)),"#
         written.receive(String.update(2).replacing(#""aps":{"#, with: aps))
-        #expect(try written.called.admission?.digest == carrying.called.admission?.digest)
+        #expect(try written.oldestCall.admission?.digest == carrying.oldestCall.admission?.digest)
     }
 
     // MARK: - Alerts that do not fit or are too old
@@ -313,7 +313,7 @@ import Testing
         let update = String.update(2, beside: #""payload":{"x":""},"#)
         let empty = CoreHarness()
         empty.receive(.alert(1), update)
-        let room = try Limits.bodyBytes - empty.calledView.body.count
+        let room = try Limits.bodyBytes - empty.oldestCallView.body.count
         core.receive(.alert(1), update.replacing(#""x":"""#, with: #""x":"\#(String(repeating: "x", count: room))""#))
         core.reply(.send)
         #expect(try #require(core.push()).body.utf8.count == Limits.bodyBytes)
@@ -344,7 +344,7 @@ import Testing
         core.elapse(1_000)
         core.reply(.unchanged)
         #expect(core.outcomes == ["u1 unchanged", "u3 expired"])
-        #expect(core.waiting == ["admit u2"])
+        #expect(core.unansweredCalls == ["admit u2"])
     }
 
     // MARK: - Alerts that APNs has accepted
@@ -352,12 +352,12 @@ import Testing
     @Test func `An alert that was answered is left out`() throws {
         let core = CoreHarness()
         core.receive(.alert(1), .update(2))
-        #expect(try core.called.admission?.carriedAlert?.timestamp == CoreHarness.startSeconds + 1)
-        let digest = try #require(try core.called.admission?.digest)
+        #expect(try core.oldestCall.admission?.carriedAlert?.timestamp == CoreHarness.startSeconds + 1)
+        let digest = try #require(try core.oldestCall.admission?.digest)
         core.reply(.alertAlreadyAccepted)
         #expect(core.outcomes == ["u1 superseded"])
-        #expect(core.waiting == ["admit u2"])
-        let again = try #require(try core.called.admission)
+        #expect(core.unansweredCalls == ["admit u2"])
+        let again = try #require(try core.oldestCall.admission)
         #expect(again.carriedAlert == nil && !again.carriesAlert && !again.mayUseReserve)
         #expect(again.digest != digest, "of what is sent")
         core.reply(.send)
@@ -371,17 +371,17 @@ import Testing
     @Test func `Redis is told whose alert was accepted`() throws {
         let core = CoreHarness()
         core.receive(.alert(1), .update(2))
-        core.carry()
+        core.admitAndAnswer()
         core.elapse(1_010)
         core.receive(.alert(3))
-        #expect(try core.called.admission?.carriedAlert == nil, "its own")
-        core.carry()
+        #expect(try core.oldestCall.admission?.carriedAlert == nil, "its own")
+        core.admitAndAnswer()
         core.elapse(1_010)
         core.receive(.update(4))
-        core.carry()
+        core.admitAndAnswer()
         core.elapse(1_010)
         core.receive(.alert(5))
-        core.carry(.rejected)
+        core.admitAndAnswer(.rejected)
         let seconds = core.settledAlerts.map { $0.map { $0.timestamp - CoreHarness.startSeconds } }
         #expect(seconds == [1, 3, nil, nil])
     }
@@ -390,9 +390,9 @@ import Testing
         let core = CoreHarness()
         core.receive(.update(2))
         core.reply(.alertHeld, held: .alert(1))
-        #expect(try core.called.admission?.carriedAlert?.timestamp == CoreHarness.startSeconds + 1)
+        #expect(try core.oldestCall.admission?.carriedAlert?.timestamp == CoreHarness.startSeconds + 1)
         core.reply(.alertAlreadyAccepted)
-        let again = try #require(try core.called.admission)
+        let again = try #require(try core.oldestCall.admission)
         #expect(again.carriedAlert == nil && again.carriesAlert && !again.mayUseReserve)
         core.reply(.send)
         #expect(try #require(core.push()).body.contains("alert") == false)

@@ -10,7 +10,7 @@ import Testing
     @Test func `A command to an audience is handed over, and has a result when it comes back`() throws {
         let core = CoreHarness()
         core.receive(Self.toAudience(.alert(1)))
-        #expect(core.waiting.isEmpty)
+        #expect(core.unansweredCalls.isEmpty)
         let record = try #require(core.takeHandover())
         #expect(core.takeHandover() == nil)
         let view = core.delivery.view(record)
@@ -88,7 +88,7 @@ import Testing
     @Test func `A command to an audience is not merged with an activity of the same name`() throws {
         let core = CoreHarness()
         core.receive(Self.toAudience(.update(1)), .update(2, of: "m"))
-        #expect(core.waiting == ["admit m.u2"])
+        #expect(core.unansweredCalls == ["admit m.u2"])
         #expect(core.takeHandover() != nil)
     }
 
@@ -123,8 +123,8 @@ import Testing
         let other = core.assign(.commands, number: 1)
         core.receive(Self.toAudience(.update(1)))
         core.receive(Self.toAudience(.update(2)), partition: other)
-        core.beginRevoking(core.commands)
-        #expect(core.isDrained(core.commands))
+        core.beginRevoking(core.commandsPartition)
+        #expect(core.isDrained(core.commandsPartition))
         #expect(core.delivery.view(core.takeHandover() ?? .max).version.timestamp == CoreHarness.startSeconds + 2)
         #expect(core.takeHandover() == nil)
     }
@@ -133,15 +133,15 @@ import Testing
         let core = CoreHarness()
         core.receive(Self.toAudience(.update(1)), Self.toAudience(.update(2)))
         let (first, second) = (try #require(core.takeHandover()), try #require(core.takeHandover()))
-        core.beginRevoking(core.commands)
+        core.beginRevoking(core.commandsPartition)
         var handedOver: [UInt32] = []
-        core.delivery.forEachHandedOver(of: core.commands) { handedOver.append($0) }
+        core.delivery.forEachHandedOver(of: core.commandsPartition) { handedOver.append($0) }
         #expect(handedOver.sorted() == [first, second].sorted())
         core.handBack(second, .withdrawn)
-        #expect(!core.isDrained(core.commands))
+        #expect(!core.isDrained(core.commandsPartition))
         core.handBack(first, .outcome(.unchanged))
         core.acknowledgeAll()
-        #expect(core.isDrained(core.commands))
+        #expect(core.isDrained(core.commandsPartition))
         #expect(core.committableOffset == 1)
         #expect(core.outcomes == ["u1 unchanged"])
     }
@@ -150,7 +150,7 @@ import Testing
         let core = CoreHarness()
         core.receive(Self.toAudience(.update(1)))
         let record = try #require(core.takeHandover())
-        core.release(core.commands)
+        core.release(core.commandsPartition)
         _ = core.assign(.commands)
         core.handBack(record, .fannedOut)
         #expect(core.recordsInProgress == 0)
@@ -221,7 +221,7 @@ import Testing
         core.readAgain(below: 1)
         core.delivery.membersAreComplete = false
         core.receive(Self.toAudience(.alert(2)))
-        core.release(core.commands)
+        core.release(core.commandsPartition)
         core.delivery.membersAreComplete = true
         #expect(core.takeHandover() == nil)
         #expect(core.recordsInProgress == 0)

@@ -14,8 +14,8 @@ import Testing
     func `A command requests its priority and its reserve`(record: String, isHigh: Bool, mayUseReserve: Bool) throws {
         let core = CoreHarness()
         core.receive(record)
-        #expect(try core.called.admission?.requestsHighPriority == isHigh)
-        #expect(try core.called.admission?.mayUseReserve == mayUseReserve)
+        #expect(try core.oldestCall.admission?.requestsHighPriority == isHigh)
+        #expect(try core.oldestCall.admission?.mayUseReserve == mayUseReserve)
     }
 
     @Test func `A push that the budget does not allow is sent with priority 5`() throws {
@@ -44,7 +44,7 @@ import Testing
         core.receive(.update(1), .start(1, of: "b"))
         core.reply(.unchanged)
         core.reply(.tokenFound)
-        core.carry()
+        core.admitAndAnswer()
         #expect(core.results.map(\.budgetLeft) == [-1, -1])
     }
 
@@ -63,7 +63,7 @@ import Testing
         core.push()
         core.answer(.retryLater)
         core.elapse(1_010)
-        #expect(try core.called.admission?.requestsHighPriority == true)
+        #expect(try core.oldestCall.admission?.requestsHighPriority == true)
         core.reply(.send, priority: 10)
         #expect(try #require(core.push()).priority == 10)
     }
@@ -73,16 +73,16 @@ import Testing
     @Test func `A limited token is recorded before the command is admitted again`() {
         let core = CoreHarness()
         core.receive(.update(1))
-        core.carry(.limited)
+        core.admitAndAnswer(.limited)
         #expect(core.settlements == ["u1 limited"])
         core.elapse(10_000)
-        #expect(core.waiting == [], "Redis has not said that it knows")
+        #expect(core.unansweredCalls == [], "Redis has not said that it knows")
         core.acknowledgeSettlements()
         core.elapse(410)
-        #expect(core.waiting == ["admit u1"])
+        #expect(core.unansweredCalls == ["admit u1"])
         core.reply(.wait, number: 3_000)
         core.elapse(3_010)
-        core.carry()
+        core.admitAndAnswer()
         #expect(core.outcomes == ["u1 accepted"])
         #expect(core.counters.limitAnswers == 1)
     }
@@ -90,7 +90,7 @@ import Testing
     @Test func `A limited state is replaced by a newer one`() {
         let core = CoreHarness()
         core.receive(.update(1))
-        core.carry(.limited)
+        core.admitAndAnswer(.limited)
         core.receive(.update(2))
         #expect(core.outcomes == [])
         core.acknowledgeSettlements()
@@ -101,7 +101,7 @@ import Testing
         let core = CoreHarness()
         core.receive(.update(1))
         for _ in 1...3 {
-            core.carry(.limited)
+            core.admitAndAnswer(.limited)
             core.acknowledgeSettlements()
             core.elapse(2_000)
         }
@@ -112,20 +112,20 @@ import Testing
     @Test func `A limit that Redis refuses to record stops nothing`() {
         let core = CoreHarness()
         core.receive(.update(1))
-        core.carry(.limited)
+        core.admitAndAnswer(.limited)
         core.refuse("NOPERM")
         core.elapse(1_010)
-        #expect(core.waiting == ["admit u1"])
+        #expect(core.unansweredCalls == ["admit u1"])
     }
 
     @Test func `The limit of a leaving partition is recorded before it leaves`() {
         let core = CoreHarness()
         core.receive(.update(1))
-        core.carry(.limited)
-        core.beginRevoking(core.commands)
-        #expect(!core.isDrained(core.commands))
+        core.admitAndAnswer(.limited)
+        core.beginRevoking(core.commandsPartition)
+        #expect(!core.isDrained(core.commandsPartition))
         core.acknowledgeSettlements()
-        #expect(core.isDrained(core.commands) && core.recordsInProgress == 0)
+        #expect(core.isDrained(core.commandsPartition) && core.recordsInProgress == 0)
         #expect(core.outcomes == [])
     }
 
@@ -134,7 +134,7 @@ import Testing
         let core = CoreHarness()
         core.receive(.start(1))
         core.reply(.tokenFound)
-        core.carry(.limited)
+        core.admitAndAnswer(.limited)
         #expect(core.settlements == [])
         core.elapse(410)
         core.reply(.send)
@@ -159,11 +159,11 @@ import Testing
         core.receive(.start(1))
         core.reply(.wait, number: 200_000)
         core.elapse(199_990)
-        #expect(core.waiting == [])
+        #expect(core.unansweredCalls == [])
         core.elapse(10 + PaceTests.precision)
-        #expect(core.waiting == ["lookUpToken s1"])
+        #expect(core.unansweredCalls == ["lookUpToken s1"])
         core.reply(.tokenFound)
-        core.carry()
+        core.admitAndAnswer()
         #expect(core.outcomes == ["s1 accepted"])
         #expect(core.results.first?.reason == "")
     }
@@ -173,7 +173,7 @@ import Testing
         core.receive(.start(1))
         core.reply(.wait, number: milliseconds)
         core.elapse(100 + PaceTests.precision)
-        #expect(core.waiting == ["lookUpToken s1"])
+        #expect(core.unansweredCalls == ["lookUpToken s1"])
         #expect(core.counters(of: 0).startBudgetWaits == 1)
     }
 
@@ -186,7 +186,7 @@ import Testing
         core.elapse(20)
         #expect(core.outcomes == ["s1 expired"])
         #expect(core.results.first?.reason == "startBudget")
-        #expect(core.waiting == ["admit u2"], "what waits behind it goes on")
+        #expect(core.unansweredCalls == ["admit u2"], "what waits behind it goes on")
         #expect(core.settlements == [])
     }
 
@@ -214,7 +214,7 @@ import Testing
         let core = CoreHarness()
         core.receive(.start(1))
         core.reply(.tokenFound)
-        core.carry()
+        core.admitAndAnswer()
         #expect(core.settlements == ["s1 accepted", "s1 accepted (device)"])
     }
 
@@ -241,7 +241,7 @@ import Testing
         #expect(core.push() == nil)
         #expect(core.outcomes == ["s1 superseded"])
         #expect(core.settlements.filter { $0 == "s1 refunded" }.count == 1)
-        #expect(core.waiting == ["lookUpToken s2"])
+        #expect(core.unansweredCalls == ["lookUpToken s2"])
     }
 
     @Test func `A start that is held after its draw returns it`() {
@@ -260,7 +260,7 @@ import Testing
         let core = CoreHarness()
         core.receive(.start(1))
         core.reply(.tokenFound)
-        core.carry(disposition)
+        core.admitAndAnswer(disposition)
         core.elapse(602_010)
         #expect(core.push() == nil)
         #expect(core.outcomes.count == 1)
@@ -296,9 +296,9 @@ import Testing
         core.receive(.start(1))
         core.reply(.tokenFound)
         core.reply(.wait, number: 60_000)
-        if isLost { core.release(core.commands) } else { core.beginRevoking(core.commands) }
+        if isLost { core.release(core.commandsPartition) } else { core.beginRevoking(core.commandsPartition) }
         #expect(core.settlements == ["s1 refunded"])
-        #expect(core.isDrained(core.commands) != isLost)
+        #expect(core.isDrained(core.commandsPartition) != isLost)
         core.acknowledgeAll()
         #expect(core.outcomes == [])
         #expect(core.recordsInProgress == 0 && core.recordsFinished == 0)

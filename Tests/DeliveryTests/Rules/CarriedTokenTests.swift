@@ -22,16 +22,16 @@ import Testing
         core.receive(.update(1, beside: Self.bringing()))
         core.reply(verdict)
         #expect(core.outcomes == ["u1 \(outcome)"])
-        #expect(core.waiting == [], "not before the outcome is acknowledged")
+        #expect(core.unansweredCalls == [], "not before the outcome is acknowledged")
         core.acknowledgeAll()
-        #expect(core.waiting == ["register a"])
+        #expect(core.unansweredCalls == ["register a"])
         #expect(core.committableOffset == 0)
         core.reply(.registered, held: .update(2))
-        #expect(core.waiting == ["admit u2"])
-        core.carry()
+        #expect(core.unansweredCalls == ["admit u2"])
+        core.admitAndAnswer()
         #expect(core.outcomes == ["u1 \(outcome)", "u2 accepted"])
         core.acknowledgeAll()
-        #expect(core.waiting == [], "its token is not asked for again")
+        #expect(core.unansweredCalls == [], "its token is not asked for again")
         #expect(core.committableOffset == 1)
         #expect(core.recordsInProgress == 0)
     }
@@ -39,7 +39,11 @@ import Testing
     @Test func `The token is registered as received, and frequent updates stay unchanged`() throws {
         let core = CoreHarness()
         let record = CommandText.update(1, beside: Self.bringing())
-        core.receiveOne(record, partition: core.commands, recordMilliseconds: TokenTests.startMilliseconds - 70)
+        core.receiveOne(
+            record,
+            partition: core.commandsPartition,
+            recordMilliseconds: TokenTests.startMilliseconds - 70
+        )
         core.endBatch()
         core.reply(.duplicate)
         core.acknowledgeAll()
@@ -48,11 +52,11 @@ import Testing
             environment: .production,
             registeredAtMilliseconds: TokenTests.startMilliseconds - 70
         )
-        guard case .register(token, nil, nil, .command, nil) = try core.called.operation else {
-            Issue.record("\(try core.called)")
+        guard case .register(token, nil, nil, .command, nil) = try core.oldestCall.operation else {
+            Issue.record("\(try core.oldestCall)")
             return
         }
-        #expect(try core.calledView.resultsBefore == 1)
+        #expect(try core.oldestCallView.resultsBefore == 1)
     }
 
     @Test(arguments: [StoreVerdict.registered, .stale])
@@ -73,7 +77,7 @@ import Testing
         core.receive(.update(1, beside: Self.bringing()))
         core.reply(verdict)
         core.acknowledgeAll()
-        #expect(core.waiting == [])
+        #expect(core.unansweredCalls == [])
         #expect(core.committableOffset == 1)
     }
 
@@ -82,7 +86,7 @@ import Testing
         core.receive(.update(1, beside: Self.bringing() + #""expiration":1789999999,"#))
         #expect(core.outcomes == ["u1 expired"])
         core.acknowledgeAll()
-        #expect(core.waiting == ["register a"])
+        #expect(core.unansweredCalls == ["register a"])
     }
 
     @Test func `A token that passes to a newer command is registered once`() {
@@ -94,11 +98,11 @@ import Testing
         )
         core.reply(.superseded)
         core.acknowledgeAll()
-        #expect(core.waiting == ["register a"])
+        #expect(core.unansweredCalls == ["register a"])
         core.reply(.registered)
         core.acknowledgeAll()
         #expect(core.committableOffset == 3)
-        #expect(core.waiting == [])
+        #expect(core.unansweredCalls == [])
     }
 
     @Test func `A held command is left to the next owner of a leaving partition`() {
@@ -106,11 +110,11 @@ import Testing
         core.receive(.update(1, beside: Self.bringing()))
         core.reply(.superseded)
         core.acknowledgeAll()
-        core.beginRevoking(core.commands)
+        core.beginRevoking(core.commandsPartition)
         core.reply(.registered, held: .update(2))
-        #expect(core.waiting == [])
+        #expect(core.unansweredCalls == [])
         #expect(core.outcomes == ["u1 superseded"])
-        #expect(core.isDrained(core.commands))
+        #expect(core.isDrained(core.commandsPartition))
         #expect(core.committableOffset == 0, "the next owner asks again")
         #expect(core.recordsInProgress == 0)
     }
@@ -119,7 +123,7 @@ import Testing
         let core = CoreHarness()
         core.receive(.update(1, beside: Self.bringing()))
         core.reply(.superseded)
-        core.release(core.commands)
+        core.release(core.commandsPartition)
         core.acknowledgeAll()
         core.reply(.registered, held: .update(2))
         #expect(core.outcomes == ["u1 superseded"])
@@ -142,7 +146,7 @@ import Testing
         let core = CoreHarness()
         core.receive(.alert(1, beside: Self.bringing()))
         core.reply(.alertAwaitsCarrier)
-        #expect(core.waiting == ["register u1"])
+        #expect(core.unansweredCalls == ["register u1"])
         core.reply(.registered, held: .update(2))
         #expect(core.outcomes == ["u1 superseded"])
         core.acknowledgeAll()
@@ -179,7 +183,7 @@ import Testing
         core.answer(.accepted)
         core.acknowledgeAll()
         #expect(core.outcomes == ["u2 accepted", "u1 superseded"])
-        #expect(core.waiting == [])
+        #expect(core.unansweredCalls == [])
         #expect(core.committableOffset == 2)
     }
 }

@@ -108,7 +108,7 @@ import Testing
     @Test func `With a warning the command is sent, counted, and named without its value`() throws {
         let core = Self.core(rejectsMismatches: false)
         core.receive(Self.update(1, #"{"n":"1"}"#), Self.update(1, of: "b", #"{"n":false}"#))
-        #expect(core.deadLetters.isEmpty && core.waiting == ["admit u1", "admit b.u1"])
+        #expect(core.deadLetters.isEmpty && core.unansweredCalls == ["admit u1", "admit b.u1"])
         #expect(core.counters(of: 0).undecodableCommands == 2)
         let taken = core.delivery.takeContractWarning()
         let warning = try #require(taken)
@@ -128,7 +128,7 @@ import Testing
         }
         let bad = Self.update(1, #"{"n":null}"#)
         core.receive(bad, bad.replacing(CommandText.app, with: "com.example.other"))
-        #expect(core.deadLetters.count == 1 && core.waiting == ["admit u1"])
+        #expect(core.deadLetters.count == 1 && core.unansweredCalls == ["admit u1"])
     }
 
     /// The core remembers states that passed the check. It must not take a wrong state for a remembered one,
@@ -147,10 +147,10 @@ import Testing
                 let isText = number % 3 == 0
                 let state = #"{"n":\#(isText ? "\"\(number)\"" : "\(number)")}"#
                 let update = Self.update(Int64(round), of: "a\(number)", state)
-                core.receiveOne(update, partition: core.commands)
+                core.receiveOne(update, partition: core.commandsPartition)
                 core.receiveOne(
                     update.replacing(CommandText.app, with: "com.example.other"),
-                    partition: core.commands
+                    partition: core.commandsPartition
                 )
             }
         }

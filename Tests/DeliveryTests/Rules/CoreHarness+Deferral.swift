@@ -3,17 +3,17 @@ import LiveActivity
 
 extension CoreHarness {
     /// Lets time pass in small steps, as for a lane, which reads the clock at every turn.
-    func pass(_ milliseconds: Int64) {
-        var left = milliseconds
-        while left > 0 {
-            elapse(min(left, 100))
-            left -= 100
+    func elapseInSteps(_ milliseconds: Int64) {
+        var remainingMilliseconds = milliseconds
+        while remainingMilliseconds > 0 {
+            elapse(min(remainingMilliseconds, 100))
+            remainingMilliseconds -= 100
         }
     }
 
     /// Gives the deferred command to the core again, as a worker does when the command is due.
     func receive(_ seen: SeenDeferral, partition: UInt32? = nil) {
-        let partition = partition ?? deferred
+        let partition = partition ?? deferredPartition
         let offset = nextOffsets[partition, default: 0]
         nextOffsets[partition] = offset + 1
         Array(seen.value.utf8)

@@ -7,11 +7,11 @@ extension CoreHarness {
     var outcomes: [String] { results.map { "\($0.command) \($0.outcome)" } }
 
     /// The calls without a reply, except settlements, as `admit u1`.
-    var waiting: [String] {
+    var unansweredCalls: [String] {
         calls.filter { !$0.isSettlement }.map { "\($0.ticket.purpose) \(delivery.view($0.ticket.record).name)" }
     }
 
-    var committableOffset: Int64? { committableOffset(commands) }
+    var committableOffset: Int64? { committableOffset(commandsPartition) }
 
     // Tests read the core through these properties and functions, because a test macro cannot use a
     // noncopyable value.
@@ -31,12 +31,12 @@ extension CoreHarness {
     func committableOffset(_ index: UInt32) -> Int64? { delivery.committableOffset(index) }
 
     /// The oldest call.
-    var called: StoreCall<[UInt8]> {
+    var oldestCall: StoreCall<[UInt8]> {
         get throws { try #require(calls.first) }
     }
 
     /// The record of the oldest call.
-    var calledView: RecordView {
+    var oldestCallView: RecordView {
         get throws { delivery.view(try #require(calls.first).ticket.record) }
     }
 }

@@ -21,9 +21,9 @@ final class CoreHarness {
     )
     let configuration: DeliveryConfiguration
     /// The core's indexes of partition 0 of each topic.
-    private(set) var commands: UInt32 = .max
-    private(set) var registrations: UInt32 = .max
-    private(set) lazy var deferred = assign(.deferred)
+    private(set) var commandsPartition: UInt32 = .max
+    private(set) var registrationsPartition: UInt32 = .max
+    private(set) lazy var deferredPartition = assign(.deferred)
     var nextOffsets: [UInt32: Int64] = [:]
 
     /// Calls without a reply, oldest first.
@@ -66,16 +66,18 @@ final class CoreHarness {
         change(&configuration)
         self.configuration = configuration
         delivery = Delivery(configuration: configuration, now: now)
-        commands = assign(.commands)
-        registrations = assign(.registrations)
+        commandsPartition = assign(.commands)
+        registrationsPartition = assign(.registrations)
     }
 
     /// Assigns partition 0 of each topic again, from its beginning. Records below the offset count as records
     /// that were settled before Redis lost its data.
     func readAgain(below offset: Int64, metadata: [UInt8] = []) {
-        for partition in [commands, registrations] { delivery.release(partition: partition, now: now) }
-        (commands, registrations) = (assign(.commands), assign(.registrations))
-        for partition in [commands, registrations] {
+        for partition in [commandsPartition, registrationsPartition] {
+            delivery.release(partition: partition, now: now)
+        }
+        (commandsPartition, registrationsPartition) = (assign(.commands), assign(.registrations))
+        for partition in [commandsPartition, registrationsPartition] {
             metadata.withUnsafeBytes { delivery.readAgain(partition, below: offset, metadata: $0) }
         }
     }
@@ -92,17 +94,17 @@ final class CoreHarness {
 
     /// Receives commands as one batch, at the next offsets.
     func receive(_ records: String..., partition: UInt32? = nil) {
-        for record in records { receiveOne(record, partition: partition ?? commands) }
+        for record in records { receiveOne(record, partition: partition ?? commandsPartition) }
         endBatch()
     }
 
     func register(_ record: String) {
-        receiveOne(record, partition: registrations)
+        receiveOne(record, partition: registrationsPartition)
         endBatch()
     }
 
     func unregister(key: String?) {
-        receiveOne(nil, key: key, partition: registrations)
+        receiveOne(nil, key: key, partition: registrationsPartition)
         endBatch()
     }
 
@@ -226,17 +228,17 @@ final class CoreHarness {
         collect()
     }
 
-    /// Loses the connection to Redis: no call in progress gets a reply. If `pauses` is set, the calls instead
+    /// Loses the connection to Redis: no call in progress gets a reply. If `isBusy` is set, the calls instead
     /// fail because Redis is busy.
-    func loseRedis(pauses: Bool = false) {
+    func loseRedis(isBusy: Bool = false) {
         let lost = calls
         calls.removeAll()
-        for call in lost { delivery.storeFailed(tag: call.tag, pauses ? .busy : .unanswered, now: now) }
+        for call in lost { delivery.storeFailed(tag: call.tag, isBusy ? .busy : .unanswered, now: now) }
         collect()
     }
 
     /// Lets Redis answer the oldest call with an error without a known cause.
-    func failUnexplained() {
+    func failWithUnexplainedError() {
         guard let call = calls.first else {
             Issue.record("no call waits for a reply")
             return
@@ -316,7 +318,7 @@ final class CoreHarness {
     }
 
     /// Lets Redis permit the oldest command that waits for Redis, takes its push, and answers the push.
-    func carry(_ disposition: PushResult.Disposition = .accepted) {
+    func admitAndAnswer(_ disposition: PushResult.Disposition = .accepted) {
         reply(.send)
         push()
         answer(disposition)
@@ -325,7 +327,7 @@ final class CoreHarness {
     // MARK: - Time and partitions
 
     func noteLag(_ recordsBehind: Int64, of index: UInt32? = nil, isAssumed: Bool = false) {
-        delivery.noteLag(index ?? commands, recordsBehind: recordsBehind, isAssumed: isAssumed, now: now)
+        delivery.noteLag(index ?? commandsPartition, recordsBehind: recordsBehind, isAssumed: isAssumed, now: now)
         collect()
     }
 

@@ -25,10 +25,10 @@ import Testing
         let core = counting()
         core.receive(.update(1), .update(2), .update(3))
         #expect(core.outcomes == [])
-        #expect(core.waiting == ["admit u3"])
+        #expect(core.unansweredCalls == ["admit u3"])
         #expect(core.recordsInProgress == 1)
         #expect(core.committableOffset == 2, "u3 holds the commit back")
-        core.carry()
+        core.admitAndAnswer()
         #expect(counts(core) == ["u3 accepted 2"])
         core.acknowledgeAll()
         #expect(core.committableOffset == 3)
@@ -61,9 +61,9 @@ import Testing
         core.noteLag(0)
         core.receive(.update(4), .update(5))
         #expect(counts(core) == ["u4 superseded 0"])
-        core.carry()
+        core.admitAndAnswer()
         core.elapse(1_010)
-        core.carry()
+        core.admitAndAnswer()
         #expect(counts(core) == ["u4 superseded 0", "u3 accepted 2", "u5 accepted 0"])
     }
 
@@ -84,14 +84,14 @@ import Testing
         core.noteLag(101, isAssumed: true)
         core.receive(.update(1), .update(2))
         #expect(counts(core) == ["u1 superseded 0"])
-        #expect(core.waiting == [], "it still reads ahead")
+        #expect(core.unansweredCalls == [], "it still reads ahead")
         core.noteLag(101)
         core.receive(.update(3))
         #expect(counts(core) == ["u1 superseded 0"])
         core.noteLag(101, isAssumed: true)
         core.receive(.update(4))
         core.noteLag(0)
-        core.carry()
+        core.admitAndAnswer()
         #expect(counts(core) == ["u1 superseded 0", "u4 accepted 2"])
     }
 
@@ -122,7 +122,7 @@ import Testing
         core.reply(.registered, held: .update(2))
         #expect(counts(core) == ["u1 superseded 0", "u3 accepted 0", "u2 superseded 0"])
         core.elapse(1_010)
-        core.carry()
+        core.admitAndAnswer()
         #expect(counts(core).last == "u4 accepted 0")
     }
 
@@ -132,9 +132,9 @@ import Testing
         core.receive(.update(2), .update(3))
         core.receive(.update(4))
         core.receive(.end(5))
-        core.carry()
+        core.admitAndAnswer()
         core.elapse(1_010)
-        core.carry()
+        core.admitAndAnswer()
         #expect(counts(core) == ["u1 accepted 0", "e5 accepted 3"])
     }
 
@@ -143,9 +143,9 @@ import Testing
         core.receive(.update(3))
         core.receive(.update(5), .update(4))
         #expect(core.committableOffset == 0, "the newer one was received before it and is not settled")
-        core.carry()
+        core.admitAndAnswer()
         core.elapse(1_010)
-        core.carry()
+        core.admitAndAnswer()
         #expect(counts(core) == ["u3 accepted 0", "u5 accepted 1"])
     }
 
@@ -153,12 +153,12 @@ import Testing
         let core = counting()
         let other = core.assign(.commands, number: 1)
         core.receiveOne(.update(2), partition: other)
-        core.receiveOne(.update(1), partition: core.commands)
+        core.receiveOne(.update(1), partition: core.commandsPartition)
         core.endBatch()
         #expect(core.committableOffset == 1 && core.committableOffset(other) == 0)
-        core.beginRevoking(core.commands)
-        #expect(core.isDrained(core.commands))
-        core.carry()
+        core.beginRevoking(core.commandsPartition)
+        #expect(core.isDrained(core.commandsPartition))
+        core.admitAndAnswer()
         #expect(counts(core) == ["u2 accepted 1"])
     }
 
@@ -167,10 +167,10 @@ import Testing
         core.receive(.update(1, of: "first"))
         core.receive(.update(1), .update(2))
         #expect(core.committableOffset == 0)
-        core.beginRevoking(core.commands)
+        core.beginRevoking(core.commandsPartition)
         core.reply(.unchanged)
         core.acknowledgeAll()
-        #expect(core.isDrained(core.commands))
+        #expect(core.isDrained(core.commandsPartition))
         #expect(core.committableOffset == 2, "u2 is read again")
         #expect(core.counters(of: 0).supersededWithoutResult == 1)
     }
@@ -194,7 +194,7 @@ import Testing
         core.reply(.wait, number: 500)
         core.receive(.update(3), .update(4))
         core.elapse(510)
-        core.carry()
+        core.admitAndAnswer()
         #expect(counts(core) == ["u2 superseded 1", "u4 accepted 1"])
     }
 
@@ -202,7 +202,7 @@ import Testing
         let core = counting()
         core.receive(.alert(1), .update(2), .update(3), .alert(4), .update(5))
         #expect(core.outcomes == [])
-        core.carry()
+        core.admitAndAnswer()
         #expect(counts(core).sorted() == ["u4 superseded 3", "u5 accepted 0"], "a newer alert replaced u1")
         core.acknowledgeAll()
         #expect(core.committableOffset == 5)
@@ -213,9 +213,9 @@ import Testing
         core.receive(.alert(1), .alert(2))
         core.receive(.update(3), .update(4))
         core.receive(.alert(5))
-        core.carry()
+        core.admitAndAnswer()
         core.elapse(1_010)
-        core.carry()
+        core.admitAndAnswer()
         #expect(counts(core) == ["u2 accepted 1", "u5 accepted 2"])
     }
 
@@ -273,9 +273,9 @@ import Testing
         core.register(CommandText.registration())
         core.reply(.registered, held: .update(1), toNewest: true)
         #expect(counts(core) == ["u1 superseded 0"], "its first result was held")
-        core.carry()
+        core.admitAndAnswer()
         core.elapse(1_010)
-        core.carry()
+        core.admitAndAnswer()
         #expect(counts(core) == ["u1 superseded 0", "u0 accepted 0", "u2 accepted 0"])
     }
 
@@ -291,7 +291,7 @@ import Testing
         core.receive(.update(0))
         core.receive(.update(1), CommandText.update(2, beside: #""expiration":\#(now + 1),"#))
         core.elapse(5_000)
-        core.carry()
+        core.admitAndAnswer()
         core.elapse(1_010)
         #expect(counts(core) == ["u0 accepted 0", "u2 expired 1"])
     }
@@ -305,14 +305,14 @@ import Testing
 
     @Test func `A trace is reported before its record is dropped`() {
         let core = counting()
-        core.receiveOne(.update(1), partition: core.commands, trace: "t")
-        core.receiveOne(.update(2), partition: core.commands)
+        core.receiveOne(.update(1), partition: core.commandsPartition, trace: "t")
+        core.receiveOne(.update(2), partition: core.commandsPartition)
         core.endBatch()
         #expect(core.traces == ["u1"] && core.outcomes == [])
         #expect(core.committableOffset == 0)
         core.report(.acknowledged, on: .trace)
         #expect(core.committableOffset == 1)
-        core.carry()
+        core.admitAndAnswer()
         #expect(counts(core) == ["u2 accepted 1"])
     }
 }

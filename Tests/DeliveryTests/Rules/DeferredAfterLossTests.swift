@@ -14,8 +14,8 @@ import Testing
         let deferred = try deferAlert(core)
         core.readAgain(below: 1)
         core.receive(.alert(1))
-        #expect(core.waiting.isEmpty)
-        core.pass(Self.delay)
+        #expect(core.unansweredCalls.isEmpty)
+        core.elapseInSteps(Self.delay)
         core.receive(deferred)
         let bodies = Self.carryAll(core)
         #expect(bodies.count == 1)
@@ -35,12 +35,12 @@ import Testing
         let bodies = Self.carryAll(core)
         #expect(bodies.count == 1)
         #expect(!bodies.contains { $0.contains("alert") })
-        core.pass(2_000)
+        core.elapseInSteps(2_000)
         core.receive(deferred)
         core.reply(.duplicate)
         core.acknowledgeAll()
         #expect(core.outcomes == ["u1 accepted", "u1 duplicate"])
-        #expect(core.committableOffset(core.deferred) == 1)
+        #expect(core.committableOffset(core.deferredPartition) == 1)
     }
 
     /// The alert was deferred, read again and sent. Then Redis lost its data, and the worker reads the
@@ -48,7 +48,7 @@ import Testing
     @Test func `An alert that came back before the loss does not ring again`() throws {
         let core = Self.core()
         let deferred = try deferAlert(core)
-        core.pass(Self.delay)
+        core.elapseInSteps(Self.delay)
         core.receive(deferred)
         #expect(Self.carryAll(core).map { $0.contains("alert") } == [true])
         core.readAgain(below: 1)
@@ -67,13 +67,13 @@ import Testing
     private func deferAlert(_ core: CoreHarness) throws -> SeenDeferral {
         core.receive(.alert(1))
         core.reply(.send)
-        core.pass(Self.overdueMilliseconds)
+        core.elapseInSteps(Self.overdueMilliseconds)
         core.acknowledgeAll()
         let deferred = try #require(core.deferrals.first)
         core.receive(.update(1, of: "b"))
-        core.carry()
+        core.admitAndAnswer()
         core.acknowledgeAll()
-        core.pass(600)
+        core.elapseInSteps(600)
         return deferred
     }
 
@@ -82,7 +82,7 @@ import Testing
     /// - Returns: the bodies of the pushes.
     private static func carryAll(_ core: CoreHarness) -> [String] {
         var bodies: [String] = []
-        while core.waiting.contains(where: { $0.hasPrefix("admit") }) {
+        while core.unansweredCalls.contains(where: { $0.hasPrefix("admit") }) {
             core.reply(.send)
             guard let push = core.push() else { break }
             bodies.append(push.body)

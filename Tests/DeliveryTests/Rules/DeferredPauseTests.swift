@@ -37,12 +37,12 @@ import Testing
         #expect(end - core.now.wallMilliseconds >= Self.pauseMin)
         var readings = 0
         while end - core.now.wallMilliseconds > Self.delay {
-            core.pass(Self.delay - 6_000)
+            core.elapseInSteps(Self.delay - 6_000)
             core.receive(try #require(core.deferrals.last))
             readings += 1
-            #expect(core.waiting == [])
+            #expect(core.unansweredCalls == [])
             if end - core.now.wallMilliseconds > Self.delay + 6_000 {
-                core.pass(6_000)
+                core.elapseInSteps(6_000)
                 try #require(core.deferrals.count == readings + 1, "it goes back")
                 #expect(core.deferrals.last?.deferral.pauseEndMilliseconds == end)
                 core.acknowledgeAll()
@@ -50,20 +50,20 @@ import Testing
                 break
             }
         }
-        core.pass(end - core.now.wallMilliseconds - 100)
-        #expect(core.waiting == [])
-        core.pass(100 + PaceTests.precision)
-        #expect(core.waiting == ["admit u1"])
-        #expect(core.committableOffset(core.deferred) == Int64(readings) - 1)
+        core.elapseInSteps(end - core.now.wallMilliseconds - 100)
+        #expect(core.unansweredCalls == [])
+        core.elapseInSteps(100 + PaceTests.precision)
+        #expect(core.unansweredCalls == ["admit u1"])
+        #expect(core.committableOffset(core.deferredPartition) == Int64(readings) - 1)
     }
 
     @Test func `A newer state does not wait for the pause of an older one`() throws {
         let core = try refused()
-        core.pass(Self.delay)
+        core.elapseInSteps(Self.delay)
         core.receive(core.deferrals[0])
-        #expect(core.waiting == [])
+        #expect(core.unansweredCalls == [])
         core.receive(.update(2))
-        #expect(core.waiting == ["admit u2"] && core.outcomes == ["u1 superseded"])
+        #expect(core.unansweredCalls == ["admit u2"] && core.outcomes == ["u1 superseded"])
     }
 
     @Test func `A deferred start keeps its pause too`() throws {
@@ -74,11 +74,11 @@ import Testing
         core.push()
         core.answer(.retryLater, status: 503)
         core.acknowledgeAll()
-        core.pass(Self.delay)
+        core.elapseInSteps(Self.delay)
         core.receive(try #require(core.deferrals.first))
-        #expect(core.waiting == [])
+        #expect(core.unansweredCalls == [])
         core.receive(.update(2))
-        #expect(core.waiting == [], "there is nothing to update without it")
+        #expect(core.unansweredCalls == [], "there is nothing to update without it")
     }
 
     @Test func `The pauses continue to grow`() throws {
@@ -98,7 +98,7 @@ import Testing
             let pause = deferred.deferral.pauseEndMilliseconds - core.now.wallMilliseconds
             pauses.append(pause)
             core.acknowledgeAll()
-            core.pass(pause + PaceTests.precision)
+            core.elapseInSteps(pause + PaceTests.precision)
             core.receive(deferred)
             core.reply(.send)
         }
@@ -113,7 +113,7 @@ import Testing
         var deferred = core.deferrals[0]
         deferred.deferral.pauseEndMilliseconds = 1 << 53
         core.receive(deferred)
-        core.pass(6_000)
+        core.elapseInSteps(6_000)
         let again = try #require(core.deferrals.last)
         #expect(again.deferral.pauseEndMilliseconds - core.now.wallMilliseconds <= 3_600_000)
     }
@@ -142,7 +142,7 @@ import Testing
 
     @Test func `An alert that becomes too old in the deferred topic is left out`() throws {
         let core = try refused(.alert(1))
-        core.pass(303_000)
+        core.elapseInSteps(303_000)
         core.receive(core.deferrals[0])
         core.reply(.send)
         let push = try #require(core.push())
@@ -153,9 +153,9 @@ import Testing
 
     @Test func `An alert that was old before the deferral is named in the result`() throws {
         let core = try refused(.alert(-301))
-        core.pass(303_000)
+        core.elapseInSteps(303_000)
         core.receive(core.deferrals[0])
-        core.carry()
+        core.admitAndAnswer()
         #expect(core.results.first?.reason == "alertExpired")
     }
 }

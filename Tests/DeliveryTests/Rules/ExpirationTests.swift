@@ -34,14 +34,14 @@ import Testing
         core.elapse(1_000)
         core.answer(.accepted)
         #expect(core.outcomes == ["u1 accepted", "u2 expired"])
-        #expect(core.waiting == [])
+        #expect(core.unansweredCalls == [])
     }
 
     @Test func `A command that waits behind an expired one is sent`() {
         let core = CoreHarness()
         core.receive(.start(1, beside: #""expiration":1789999999,"#), .update(2))
         #expect(core.outcomes == ["s1 expired"])
-        #expect(core.waiting == ["admit u2"])
+        #expect(core.unansweredCalls == ["admit u2"])
     }
 
     @Test func `A push expires while it waits for a stream`() {
@@ -112,7 +112,7 @@ import Testing
     @Test func `A push expires while it backs off`() {
         let core = CoreHarness()
         core.receive(.update(1, beside: Self.untilStart))
-        core.carry(.retryNow)
+        core.admitAndAnswer(.retryNow)
         core.elapse(1_000)
         #expect(core.outcomes == ["u1 expired"])
         #expect(core.settlements == ["u1 notShown"])

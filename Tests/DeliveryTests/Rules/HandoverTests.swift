@@ -11,15 +11,15 @@ import Testing
     private func handOver(_ core: CoreHarness, logEnd: Int64 = .max, spoil: (inout [UInt8]) -> Void = { _ in }) throws
         -> Int?
     {
-        core.beginRevoking(core.commands)
+        core.beginRevoking(core.commandsPartition)
         core.acknowledgeAll()
-        #expect(core.isDrained(core.commands))
-        let committed = core.delivery.progress(core.commands)
+        #expect(core.isDrained(core.commandsPartition))
+        let committed = core.delivery.progress(core.commandsPartition)
         var progress = try #require(committed)
         spoil(&progress.metadata)
-        core.release(core.commands)
+        core.release(core.commandsPartition)
         let again = core.assign(.commands)
-        #expect(again == core.commands)
+        #expect(again == core.commandsPartition)
         core.elapse(60_000)
         let offset = progress.committableOffset
         return progress.metadata.withUnsafeBytes {
@@ -34,7 +34,7 @@ import Testing
         core.receive(.update(1, of: "b"))
         core.reply(.wait, number: 900)
         core.receive(.alert(1))
-        core.carry()
+        core.admitAndAnswer()
         core.acknowledgeAll()
         core.receive(.update(2))
         #expect(core.outcomes == ["u1 accepted"])
@@ -51,9 +51,9 @@ import Testing
         #expect(try handOver(core) == 1)
         readAgain(core)
         #expect(core.counters.recordsSettledBefore == 1)
-        #expect(core.waiting == ["admit b.u1", "admit u2"])
-        core.carry()
-        core.carry()
+        #expect(core.unansweredCalls == ["admit b.u1", "admit u2"])
+        core.admitAndAnswer()
+        core.admitAndAnswer()
         core.acknowledgeAll()
         #expect(core.outcomes == ["u1 accepted", "b.u1 accepted", "u2 accepted"])
         #expect(core.counters.alertsCarried == 0)
@@ -97,7 +97,7 @@ import Testing
         core.reply(.registered, held: .update(1))
         core.acknowledgeAll()
         #expect(core.outcomes == ["u1 duplicate"])
-        let progress = core.delivery.progress(core.registrations)
+        let progress = core.delivery.progress(core.registrationsPartition)
         #expect(progress == PartitionProgress(committableOffset: 0, metadata: []))
     }
 
@@ -109,14 +109,14 @@ import Testing
         core.receive(.update(1, of: "b"), .update(1, beside: token), .update(2))
         core.acknowledgeAll()
         #expect(core.outcomes == ["u1 superseded"])
-        let progress = core.delivery.progress(core.commands)
+        let progress = core.delivery.progress(core.commandsPartition)
         #expect(progress == PartitionProgress(committableOffset: 0, metadata: []))
     }
 
     @Test func `A partition without read records has nothing to commit`() throws {
         let core = coreWithAlertAboveARecordThatWaits()
         #expect(try handOver(core) == 1)
-        let progress = core.delivery.progress(core.commands)
+        let progress = core.delivery.progress(core.commandsPartition)
         #expect(progress == nil)
     }
 }

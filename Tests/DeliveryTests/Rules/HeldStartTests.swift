@@ -21,24 +21,24 @@ import Testing
         core.register(CommandText.deviceRegistration())
         for activity in ["x", "y"] {
             core.reply(.registered, held: .start(1, of: activity))
-            #expect(core.waiting == ["lookUpToken \(activity).s1"], "each draws on the device's budget")
+            #expect(core.unansweredCalls == ["lookUpToken \(activity).s1"], "each draws on the device's budget")
             core.reply(.tokenFound)
-            core.carry()
+            core.admitAndAnswer()
             core.acknowledgeProductions()
-            #expect(core.waiting == [], "Redis still holds this one")
+            #expect(core.unansweredCalls == [], "Redis still holds this one")
             core.acknowledgeSettlements()
-            #expect(core.waiting == ["register \(activity)"])
-            let call = try core.called
+            #expect(core.unansweredCalls == ["register \(activity)"])
+            let call = try core.oldestCall
             #expect(call.subject.kind == .device && call.subject.identifier == Array("d".utf8))
             #expect(call.after?.activity == Array(activity.utf8))
             #expect(call.registration?.token == Array(CoreHarness.token.utf8))
             #expect(call.registration?.registeredAtMilliseconds == TokenTests.startMilliseconds)
         }
-        #expect(core.committableOffset(core.registrations) == 0)
+        #expect(core.committableOffset(core.registrationsPartition) == 0)
         core.reply(.registered)
         #expect(core.outcomes == ["x.s1 accepted", "y.s1 accepted"])
         #expect(core.settlements.filter { $0.hasSuffix("(device)") }.count == 2)
-        #expect(core.committableOffset(core.registrations) == 1)
+        #expect(core.committableOffset(core.registrationsPartition) == 1)
         #expect(core.recordsInProgress == 0)
     }
 
@@ -54,7 +54,7 @@ import Testing
         #expect(!isForgotten(), "a worker that dies now leaves its result to one that reads the record again")
         core.acknowledgeAll()
         #expect(isForgotten())
-        #expect(core.waiting == ["register a"])
+        #expect(core.unansweredCalls == ["register a"])
     }
 
     @Test func `A held start that finds no token after all stays held`() {
@@ -65,8 +65,8 @@ import Testing
         core.reply(.held)
         #expect(core.settlements == [])
         core.acknowledgeAll()
-        #expect(core.waiting == [])
-        #expect(core.committableOffset(core.registrations) == 1)
+        #expect(core.unansweredCalls == [])
+        #expect(core.committableOffset(core.registrationsPartition) == 1)
     }
 
     @Test func `Held starts of a dead token wait for the next token`() {
@@ -79,8 +79,8 @@ import Testing
         core.answer(.tokenDead, status: 410, invalidAt: TokenTests.startMilliseconds + 1)
         core.acknowledgeAll()
         #expect(core.outcomes == ["s1 unregistered"])
-        #expect(core.waiting == [])
-        #expect(core.committableOffset(core.registrations) == 1)
+        #expect(core.unansweredCalls == [])
+        #expect(core.committableOffset(core.registrationsPartition) == 1)
     }
 
     @Test func `A held start that waits for the budget is left to the next owner`() {
@@ -88,8 +88,8 @@ import Testing
         core.register(CommandText.deviceRegistration())
         core.reply(.registered, held: .start(1))
         core.reply(.wait, number: 60_000)
-        core.beginRevoking(core.registrations)
-        #expect(core.isDrained(core.registrations))
+        core.beginRevoking(core.registrationsPartition)
+        #expect(core.isDrained(core.registrationsPartition))
         #expect(core.outcomes == [] && core.settlements == [])
         #expect(core.recordsInProgress == 0)
     }
@@ -98,13 +98,13 @@ import Testing
         let core = CoreHarness()
         core.receive(.start(2, beside: #""token":"ABCDEF0123456789","environment":"production","#))
         core.reply(.tokenFound)
-        core.carry()
+        core.admitAndAnswer()
         core.acknowledgeAll()
-        #expect(core.waiting == ["register a"])
+        #expect(core.unansweredCalls == ["register a"])
         #expect(core.committableOffset == 0)
         core.reply(.registered, held: .start(1, of: "x"))
         core.reply(.tokenFound)
-        core.carry()
+        core.admitAndAnswer()
         core.acknowledgeAll()
         core.reply(.registered)
         #expect(core.outcomes == ["s2 accepted", "x.s1 accepted"])
@@ -123,8 +123,8 @@ import Testing
         #expect(core.outcomes == ["s1 duplicate"])
         #expect(core.settlements == [], "the one that waits has yet to be sent")
         core.acknowledgeAll()
-        #expect(core.waiting == ["register a"])
-        #expect(try core.called.after != nil, "the next is asked for, not this one again")
+        #expect(core.unansweredCalls == ["register a"])
+        #expect(try core.oldestCall.after != nil, "the next is asked for, not this one again")
     }
 
     /// Redis releases the same start again and again. The core ends this after 16 times, so that the
@@ -141,6 +141,6 @@ import Testing
             results += 1
         }
         #expect(core.outcomes.count == 16)
-        #expect(core.committableOffset(core.registrations) == 1)
+        #expect(core.committableOffset(core.registrationsPartition) == 1)
     }
 }

@@ -10,7 +10,7 @@ import Testing
     private func receive(_ command: String, _ core: CoreHarness, _ change: (inout Deferral) -> Void) throws {
         core.receive(.update(1, of: "z"))
         core.reply(.send)
-        core.pass(11_200)
+        core.elapseInSteps(11_200)
         var deferred = try #require(core.deferrals.first)
         deferred.value = command
         change(&deferred.deferral)
@@ -28,7 +28,10 @@ import Testing
         core.reply(.duplicate)
         #expect(core.outcomes == ["u1 duplicate"])
         core.acknowledgeAll()
-        #expect(core.waiting == [] && core.committableOffset(core.deferred) == 1, "it no longer registers its token")
+        #expect(
+            core.unansweredCalls == [] && core.committableOffset(core.deferredPartition) == 1,
+            "it no longer registers its token"
+        )
     }
 
     @Test func `A held start without a token registers none`() throws {
@@ -38,13 +41,13 @@ import Testing
         core.reply(.superseded)
         core.acknowledgeAll()
         core.acknowledgeAll()
-        let registers = core.waiting.contains { $0.hasPrefix("register") }
+        let registers = core.unansweredCalls.contains { $0.hasPrefix("register") }
         #expect(!registers, "an empty token would replace the known one")
     }
 
     @Test func `A command that was accepted once is not refused by another clock`() throws {
         let core = core()
         try receive(.update(400), core) { $0.receivedMilliseconds += 200_000 }
-        #expect(core.outcomes == [] && core.waiting == ["admit u400"])
+        #expect(core.outcomes == [] && core.unansweredCalls == ["admit u400"])
     }
 }

@@ -33,7 +33,7 @@ import Testing
         core.elapse(5_000)
         core.receive(.start(1))
         core.reply(.tokenFound)
-        core.carry()
+        core.admitAndAnswer()
         #expect(notes(core) == [.began(atMilliseconds: Self.began + 5_000, lifetimeMilliseconds: 3_600_000)])
         core.acknowledgeProductions()
         #expect(core.committableOffset == 0)
@@ -45,26 +45,26 @@ import Testing
         let core = limited()
         core.elapse(5_000)
         core.receive(.update(1))
-        core.carry()
+        core.admitAndAnswer()
         #expect(notes(core) == [alive(1)])
         core.acknowledgeAll()
         core.elapse(1_000)
         core.receive(.end(2))
-        core.carry()
+        core.admitAndAnswer()
         #expect(notes(core) == [.removed])
     }
 
     @Test func `A time in the future is no evidence`() {
         let core = limited()
         core.receive(.update(60))
-        core.carry()
+        core.admitAndAnswer()
         #expect(notes(core) == [alive(0)])
     }
 
     @Test func `A command of another policy takes its activity out`() {
         let core = limited()
         core.receive(.update(1, beside: #""policy":"endless","#))
-        core.carry()
+        core.admitAndAnswer()
         #expect(notes(core) == [.removed])
     }
 
@@ -74,7 +74,7 @@ import Testing
         core.reply(.registered)
         core.receive(.start(1))
         core.reply(.tokenFound)
-        core.carry()
+        core.admitAndAnswer()
         core.unregister(key: "a")
         #expect(notes(core) == [])
     }
@@ -83,18 +83,18 @@ import Testing
         let core = limited()
         core.elapse(5_000)
         core.register(CommandText.registration(at: 3))
-        #expect(notes(core) == [alive(3)] && core.waiting == [])
+        #expect(notes(core) == [alive(3)] && core.unansweredCalls == [])
         core.acknowledgeSettlements()
-        #expect(core.waiting == ["register a"])
+        #expect(core.unansweredCalls == ["register a"])
         core.reply(.registered)
-        #expect(core.committableOffset(core.registrations) == 1)
+        #expect(core.committableOffset(core.registrationsPartition) == 1)
     }
 
     @Test func `A registration that Redis refuses to note is registered`() {
         let core = limited()
         core.register(CommandText.registration())
         core.refuse("NOPERM")
-        #expect(core.waiting == ["register a"])
+        #expect(core.unansweredCalls == ["register a"])
     }
 
     @Test func `A tombstone tells that its activity is over`() {
@@ -103,9 +103,9 @@ import Testing
         #expect(notes(core) == [.removed])
         core.reply(.unregistered)
         core.reply(.unregistered)
-        #expect(core.committableOffset(core.registrations) == 0)
+        #expect(core.committableOffset(core.registrationsPartition) == 0)
         core.acknowledgeSettlements()
-        #expect(core.committableOffset(core.registrations) == 1)
+        #expect(core.committableOffset(core.registrationsPartition) == 1)
     }
 
     /// Redis has lost the timetable, so reading the start again must write the activity to the timetable
@@ -116,7 +116,7 @@ import Testing
         core.readAgain(below: 2)
         core.receive(.start(1))
         #expect(notes(core) == [alive(1)])
-        #expect(core.waiting == [] && core.committableOffset == 0)
+        #expect(core.unansweredCalls == [] && core.committableOffset == 0)
         core.acknowledgeSettlements()
         #expect(core.outcomes == [] && core.committableOffset == 1 && core.recordsInProgress == 0)
     }
@@ -126,10 +126,10 @@ import Testing
     @Test func `It is admitted if the life lasts, and its result says why it came`() {
         let core = limited()
         core.receive(Self.end)
-        #expect(core.waiting == ["checkLifetime lifetime:\(Self.began)"])
+        #expect(core.unansweredCalls == ["checkLifetime lifetime:\(Self.began)"])
         core.reply(.retry)
-        #expect(core.waiting == ["admit lifetime:\(Self.began)"])
-        core.carry()
+        #expect(core.unansweredCalls == ["admit lifetime:\(Self.began)"])
+        core.admitAndAnswer()
         #expect(core.results.map(\.isLifetimeCommand) == [true])
         // If the worker dies before Kafka has acknowledged this result, the next worker reads the end again.
         // Redis must then still have the life.
@@ -155,13 +155,13 @@ import Testing
         let core = limited()
         core.receive(Self.end)
         core.loseRedis()
-        #expect(core.waiting == ["checkLifetime lifetime:\(Self.began)"])
+        #expect(core.unansweredCalls == ["checkLifetime lifetime:\(Self.began)"])
     }
 
     @Test func `Its partition's next owner reads it again if the partition goes meanwhile`() {
         let core = limited()
         core.receive(Self.end)
-        core.beginRevoking(core.commands)
+        core.beginRevoking(core.commandsPartition)
         core.reply(.retry)
         #expect(core.outcomes == [] && core.recordsInProgress == 0)
     }
@@ -173,13 +173,13 @@ import Testing
         core.receive(.update(second))
         core.receive(Self.end)
         core.reply(.retry, toNewest: true)
-        core.carry()
+        core.admitAndAnswer()
         core.acknowledgeAll()
         core.elapse(1_010)
-        #expect(core.waiting == ["admit u\(second)"])
-        core.carry()
+        #expect(core.unansweredCalls == ["admit u\(second)"])
+        core.admitAndAnswer()
         core.elapse(1_010)
-        core.carry()
+        core.admitAndAnswer()
         #expect(core.outcomes == ["u1 accepted", "u\(second) accepted", "lifetime:\(Self.began) accepted"])
     }
 
@@ -200,11 +200,11 @@ import Testing
         core.receive(Self.end)
         core.reply(.retry, toNewest: true)
         core.receive(.update(second))
-        core.carry()
+        core.admitAndAnswer()
         core.acknowledgeAll()
         for _ in 0..<2 {
             core.elapse(1_010)
-            core.carry()
+            core.admitAndAnswer()
         }
         #expect(core.outcomes == ["u1 accepted", "u\(second) accepted", "lifetime:\(Self.began) accepted"])
     }
@@ -284,7 +284,7 @@ import Testing
         let core = limited()
         core.receive(Self.end)
         core.reply(.retry)
-        core.carry()
+        core.admitAndAnswer()
         core.acknowledgeSettlement(departures: CoreHarness.departures("m", at: 1))
         core.acknowledgeProductions()
         #expect(core.notifyAudiences() != nil)
@@ -311,12 +311,12 @@ import Testing
         core.receive(Self.end)
         core.reply(.retry)
         core.reply(.send)
-        core.pass(12_000)
+        core.elapseInSteps(12_000)
         let deferred = try #require(core.deferrals.first)
         core.acknowledgeAll()
         core.receive(CommandText.end(19, id: "lifetime:\(Self.began)"))
         core.reply(.retry)
-        #expect(core.waiting == [], "it waits for the deferred one")
+        #expect(core.unansweredCalls == [], "it waits for the deferred one")
         core.receive(deferred)
         core.reply(.retry)
         #expect(core.outcomes == ["lifetime:\(Self.began) superseded"])
@@ -329,10 +329,10 @@ import Testing
         core.receive(Self.end)
         core.reply(.retry)
         core.reply(.send)
-        core.pass(12_000)
+        core.elapseInSteps(12_000)
         let deferred = try #require(core.deferrals.first)
         core.acknowledgeAll()
-        core.pass(60_000)
+        core.elapseInSteps(60_000)
         core.receive(deferred)
         core.reply(.superseded)
         #expect(core.delivery.activities.count == 0)
@@ -345,10 +345,10 @@ import Testing
         ] {
             let core = limited()
             core.receive(CommandText.end(9, id: other))
-            #expect(core.waiting == ["admit \(other)"])
+            #expect(core.unansweredCalls == ["admit \(other)"])
         }
         let core = limited()
         core.receive(CommandText.update(9, id: "lifetime:\(Self.began)"))
-        #expect(core.waiting == ["admit lifetime:\(Self.began)"])
+        #expect(core.unansweredCalls == ["admit lifetime:\(Self.began)"])
     }
 }

@@ -37,7 +37,7 @@ import Testing
         for number in 0..<128 {
             #expect(core.canReceive)
             core.receive(.update(1, of: "a\(number)"))
-            core.carry()
+            core.admitAndAnswer()
             core.acknowledgeAll()
         }
         #expect(!core.canReceive)
@@ -59,32 +59,32 @@ import Testing
         }
         #expect(!core.canReceive)
         for number in 0..<registrations { core.reply(.registered, held: .update(1, of: "held\(number)")) }
-        #expect(core.waiting.count == registrations)
+        #expect(core.unansweredCalls.count == registrations)
     }
 
     @Test func `A partition's window is bounded`() {
         let core = CoreHarness { $0.ledgerWindowOffsets = 64 }
         for number in 0..<64 {
-            #expect(core.hasRoom(for: Int64(number), partition: core.commands) == true)
+            #expect(core.hasRoom(for: Int64(number), partition: core.commandsPartition) == true)
             core.receive(.update(1, of: "a\(number)"))
         }
-        #expect(!core.hasRoom(for: 64, partition: core.commands))
+        #expect(!core.hasRoom(for: 64, partition: core.commandsPartition))
         core.reply(.unchanged)
         core.acknowledgeAll()
-        #expect(core.hasRoom(for: 64, partition: core.commands))
-        #expect(!core.hasRoom(for: 65, partition: core.commands))
+        #expect(core.hasRoom(for: 64, partition: core.commandsPartition))
+        #expect(!core.hasRoom(for: 65, partition: core.commandsPartition))
     }
 
     @Test func `The number of an app's pushes in flight is limited`() {
         let core = CoreHarness { $0.inFlightMaxPerPool = 2 }
         core.receive(.update(1, of: "b"), .update(1, of: "c"), .update(1, of: "d"), .update(1, of: "e"))
-        #expect(core.waiting == ["admit b.u1", "admit c.u1"])
+        #expect(core.unansweredCalls == ["admit b.u1", "admit c.u1"])
         core.receive(.update(2, of: "e"))
         #expect(core.outcomes == ["e.u1 superseded"], "what waits is still replaced")
-        core.carry()
-        #expect(core.waiting == ["admit c.u1", "admit d.u1"], "in the order in which they came")
+        core.admitAndAnswer()
+        #expect(core.unansweredCalls == ["admit c.u1", "admit d.u1"], "in the order in which they came")
         core.reply(.unchanged)
-        #expect(core.waiting == ["admit d.u1", "admit e.u2"])
+        #expect(core.unansweredCalls == ["admit d.u1", "admit e.u2"])
     }
 
     @Test func `An app does not wait for another app`() {
@@ -97,9 +97,9 @@ import Testing
             CommandText.update(1, of: "x", app: "com.example.other"),
             CommandText.update(1, of: "y", app: "com.example.other")
         )
-        #expect(core.waiting == ["admit b.u1", "admit x.u1"])
+        #expect(core.unansweredCalls == ["admit b.u1", "admit x.u1"])
         core.reply(.unchanged)
-        #expect(core.waiting == ["admit x.u1", "admit c.u1"])
+        #expect(core.unansweredCalls == ["admit x.u1", "admit c.u1"])
     }
 
     @Test func `A command that expires while it waits for its app makes room for the next`() {
@@ -108,23 +108,23 @@ import Testing
         core.elapse(1_000)
         core.reply(.unchanged)
         #expect(core.outcomes == ["b.u1 unchanged", "c.u1 expired"])
-        #expect(core.waiting == ["admit d.u1"])
+        #expect(core.unansweredCalls == ["admit d.u1"])
     }
 
     @Test(arguments: [PushResult.Disposition.retryLater, .ambiguous])
     func `A command that waits for readmission does not count as in flight`(disposition: PushResult.Disposition) {
         let core = CoreHarness { $0.inFlightMaxPerPool = 1 }
         core.receive(.update(1, of: "b"), .update(1, of: "c"))
-        core.carry(disposition)
-        #expect(core.waiting == ["admit c.u1"])
+        core.admitAndAnswer(disposition)
+        #expect(core.unansweredCalls == ["admit c.u1"])
     }
 
     @Test func `A retry that is cancelled makes room for the next command`() {
         let core = CoreHarness { $0.inFlightMaxPerPool = 1 }
         core.receive(.update(1, of: "b"), .update(1, of: "c"))
-        core.carry(.retryNow)
-        #expect(core.waiting == [], "b's push backs off and is still on its way")
+        core.admitAndAnswer(.retryNow)
+        #expect(core.unansweredCalls == [], "b's push backs off and is still on its way")
         core.receive(.update(2, of: "b"))
-        #expect(core.waiting == ["admit c.u1"])
+        #expect(core.unansweredCalls == ["admit c.u1"])
     }
 }

@@ -28,17 +28,17 @@ import Testing
     @Test func `A new spacing applies from the next push on`() {
         let core = core(1_000)
         core.receive(.update(1))
-        core.carry()
+        core.admitAndAnswer()
         take(core) { $0.policies = Self.policies([3_000]) }
         core.receive(.update(2))
         core.elapse(1_010)
-        #expect(core.waiting == ["admit u2"], "the rest that was begun is as long as it was")
-        core.carry()
+        #expect(core.unansweredCalls == ["admit u2"], "the rest that was begun is as long as it was")
+        core.admitAndAnswer()
         core.receive(.update(3))
         core.elapse(2_900)
-        #expect(core.waiting == [])
+        #expect(core.unansweredCalls == [])
         core.elapse(200)
-        #expect(core.waiting == ["admit u3"])
+        #expect(core.unansweredCalls == ["admit u3"])
     }
 
     @Test func `A new policy can be named and become an app's`() throws {
@@ -50,37 +50,37 @@ import Testing
             $0.applicationPolicies = [1]
         }
         core.receive(.update(2, beside: #""policy":"p1","#))
-        #expect(try core.calledView.policy == 1)
-        core.carry()
+        #expect(try core.oldestCallView.policy == 1)
+        core.admitAndAnswer()
         core.elapse(10_000)
         core.receive(.update(3))
-        #expect(try core.calledView.policy == 1)
+        #expect(try core.oldestCallView.policy == 1)
     }
 
     /// A record refers to its policy by index, so changed numbers also apply to a command that waits.
     @Test func `A waiting command follows the new numbers of its policy`() throws {
         let core = core(1_000, 2_000)
         core.receive(.update(1, beside: #""policy":"p1","#))
-        #expect(try core.calledView.policy == 1)
+        #expect(try core.oldestCallView.policy == 1)
         take(core) { $0.policies = Self.policies([1_000, 5_000]) }
-        core.carry()
+        core.admitAndAnswer()
         core.receive(.update(2, beside: #""policy":"p1","#))
         core.elapse(4_900)
-        #expect(core.waiting == [])
+        #expect(core.unansweredCalls == [])
         core.elapse(200)
-        #expect(core.waiting == ["admit u2"])
+        #expect(core.unansweredCalls == ["admit u2"])
     }
 
     @Test func `A shorter wait applies from the next retry on`() {
         let core = core(1_000)
         core.receive(.update(1))
         for _ in 1...4 {
-            core.carry(.retryLater)
+            core.admitAndAnswer(.retryLater)
             core.elapse(6_400)
         }
         take(core) { $0.retryMaxMilliseconds = 1_000 }
-        core.carry(.retryLater)
+        core.admitAndAnswer(.retryLater)
         core.elapse(1_010)
-        #expect(core.waiting == ["admit u1"])
+        #expect(core.unansweredCalls == ["admit u1"])
     }
 }

@@ -15,9 +15,9 @@ import Testing
         core.push()
         core.receive(.update(2))
         core.elapse(5_000)
-        #expect(core.waiting == [])
+        #expect(core.unansweredCalls == [])
         core.answer(.accepted)
-        #expect(core.waiting == ["admit u2"])
+        #expect(core.unansweredCalls == ["admit u2"])
     }
 
     @Test func `Activities are sent independently`() {
@@ -33,12 +33,12 @@ import Testing
     @Test func `The next state waits for the spacing`() {
         let core = CoreHarness { $0.policies[0].spacingMilliseconds = 3_000 }
         core.receive(.update(1))
-        core.carry()
+        core.admitAndAnswer()
         core.receive(.update(2))
         core.elapse(2_999)
-        #expect(core.waiting == [])
+        #expect(core.unansweredCalls == [])
         core.elapse(1 + Self.precision)
-        #expect(core.waiting == ["admit u2"])
+        #expect(core.unansweredCalls == ["admit u2"])
     }
 
     @Test func `The spacing counts from the sending of a push`() {
@@ -50,36 +50,36 @@ import Testing
         core.answer(.accepted)
         core.receive(.update(2))
         core.elapse(999)
-        #expect(core.waiting == [])
+        #expect(core.unansweredCalls == [])
         core.elapse(1 + Self.precision)
-        #expect(core.waiting == ["admit u2"])
+        #expect(core.unansweredCalls == ["admit u2"])
     }
 
     @Test func `Newer states replace the one that waits for the spacing`() {
         let core = CoreHarness()
         core.receive(.update(1))
-        core.carry()
+        core.admitAndAnswer()
         core.receive(.update(2))
         core.receive(.update(3))
         #expect(core.outcomes == ["u1 accepted", "u2 superseded"])
         core.elapse(1_000 + Self.precision)
-        #expect(core.waiting == ["admit u3"])
+        #expect(core.unansweredCalls == ["admit u3"])
     }
 
     @Test func `The core says when it wants to be called`() throws {
         let core = CoreHarness()
         #expect(core.nextDueMilliseconds == nil)
         core.receive(.update(1))
-        core.carry()
+        core.admitAndAnswer()
         core.receive(.update(2))
         var turns = 0
-        while core.waiting.isEmpty, turns < 100 {
+        while core.unansweredCalls.isEmpty, turns < 100 {
             let due = try #require(core.nextDueMilliseconds)
             #expect(due > core.now.monotonicMilliseconds)
             core.elapse(due - core.now.monotonicMilliseconds)
             turns += 1
         }
-        #expect(core.waiting == ["admit u2"])
+        #expect(core.unansweredCalls == ["admit u2"])
         let waited = core.now.monotonicMilliseconds - CoreHarness.startMonotonicMilliseconds
         #expect((1_000...1_000 + Self.precision).contains(waited))
     }
@@ -90,9 +90,9 @@ import Testing
         core.reply(.wait, number: 400)
         #expect(core.outcomes == [])
         core.elapse(399)
-        #expect(core.waiting == [])
+        #expect(core.unansweredCalls == [])
         core.elapse(1 + Self.precision)
-        #expect(core.waiting == ["admit u1"])
+        #expect(core.unansweredCalls == ["admit u1"])
     }
 
     @Test(arguments: [Int64.min, -1, 0])
@@ -101,7 +101,7 @@ import Testing
         core.receive(.update(1))
         core.reply(.wait, number: milliseconds)
         core.elapse(1 + Self.precision)
-        #expect(core.waiting == ["admit u1"])
+        #expect(core.unansweredCalls == ["admit u1"])
     }
 
     @Test func `A wait is never longer than the longest spacing`() {
@@ -109,9 +109,9 @@ import Testing
         core.receive(.update(1))
         core.reply(.wait, number: .max)
         core.elapse(19_999)
-        #expect(core.waiting == [])
+        #expect(core.unansweredCalls == [])
         core.elapse(1 + Self.precision)
-        #expect(core.waiting == ["admit u1"])
+        #expect(core.unansweredCalls == ["admit u1"])
     }
 
     @Test func `A state that must wait is replaced by a newer one`() {
@@ -123,7 +123,7 @@ import Testing
         core.receive(.update(3))
         #expect(core.outcomes == ["u1 superseded", "u2 superseded"])
         core.elapse(400 + Self.precision)
-        #expect(core.waiting == ["admit u3"])
+        #expect(core.unansweredCalls == ["admit u3"])
     }
 
     @Test func `A start that must wait is not replaced by an update`() {
@@ -132,7 +132,7 @@ import Testing
         core.reply(.tokenFound)
         core.reply(.wait, number: 400)
         core.elapse(400 + Self.precision)
-        #expect(core.waiting == ["admit s1"], "it keeps its token and its draw")
+        #expect(core.unansweredCalls == ["admit s1"], "it keeps its token and its draw")
         #expect(core.outcomes == [])
     }
 
@@ -145,7 +145,7 @@ import Testing
         #expect(core.push() == nil)
         #expect(core.outcomes == ["u1 superseded"])
         #expect(core.settlements == ["u1 notShown"])
-        #expect(core.waiting == ["admit u2"])
+        #expect(core.unansweredCalls == ["admit u2"])
     }
 
     @Test func `A push is sent if its successor could not be sent yet`() {
@@ -185,17 +185,17 @@ import Testing
         #expect(core.outcomes == ["u1 superseded"])
         #expect(core.results.first?.attempts == 0)
         #expect(core.results.first?.times[3] == -1, "it was never sent")
-        #expect(core.waiting == ["admit u2"], "at once")
+        #expect(core.unansweredCalls == ["admit u2"], "at once")
     }
 
     @Test func `A resting activity is forgotten, and begins again`() {
         let core = CoreHarness()
         core.receive(.update(1))
-        core.carry()
+        core.admitAndAnswer()
         core.acknowledgeAll()
         core.elapse(1_000 + Self.precision)
         #expect(core.nextDueMilliseconds == nil)
         core.receive(.update(2))
-        #expect(core.waiting == ["admit u2"])
+        #expect(core.unansweredCalls == ["admit u2"])
     }
 }

@@ -21,14 +21,14 @@ import Testing
             $0.applications[0].policy = 1
         }
         core.receive(.update(1))
-        #expect(try core.calledView.policy == 1)
-        #expect(try core.calledView.policyName.isEmpty)
+        #expect(try core.oldestCallView.policy == 1)
+        #expect(try core.oldestCallView.policyName.isEmpty)
     }
 
     @Test func `A command may name another policy`() throws {
         let core = Self.core()
         core.receive(.update(1, beside: Self.slow))
-        #expect(try core.calledView.policy == 1)
+        #expect(try core.oldestCallView.policy == 1)
         core.reply(.send)
         #expect(try #require(core.push()).expiration == CoreHarness.startSeconds + 77)
         core.answer(.accepted)
@@ -36,9 +36,9 @@ import Testing
         #expect(core.results.first?.policy == "slow")
         core.receive(.update(2))
         core.elapse(29_999)
-        #expect(core.waiting == [])
+        #expect(core.unansweredCalls == [])
         core.elapse(1 + PaceTests.precision)
-        #expect(try core.calledView.policy == 0, "each command has its own")
+        #expect(try core.oldestCallView.policy == 0, "each command has its own")
     }
 
     @Test func `A policy that is not configured is invalid`() {
@@ -66,11 +66,11 @@ import Testing
         let core = CoreHarness()
         core.register(CommandText.registration())
         core.reply(.registered, held: .update(1, beside: Self.slow))
-        #expect(core.waiting == ["admit u1"])
-        #expect(try core.calledView.policy == 0)
+        #expect(core.unansweredCalls == ["admit u1"])
+        #expect(try core.oldestCallView.policy == 0)
     }
 
     private func heldCommand(of core: CoreHarness) throws -> String {
-        String(decoding: try #require(try core.called.heldCommand), as: UTF8.self)
+        String(decoding: try #require(try core.oldestCall.heldCommand), as: UTF8.self)
     }
 }

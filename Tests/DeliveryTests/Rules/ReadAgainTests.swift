@@ -26,7 +26,7 @@ import Testing
     @Test func `A command says that it is read again`() throws {
         let core = readingAgain()
         core.receive(.update(1))
-        #expect(try core.called.admission?.isReadAgain == true)
+        #expect(try core.oldestCall.admission?.isReadAgain == true)
         core.reply(.send)
         core.receive(.update(2, of: "b"), .update(3, of: "c"))
         #expect(core.calls.map { $0.admission?.isReadAgain } == [true, false])
@@ -47,7 +47,7 @@ import Testing
         before.receive(.update(1), .update(2, of: "b"))
         before.reply(.duplicate, toNewest: true)
         before.acknowledgeAll()
-        let told = before.delivery.progress(before.commands)
+        let told = before.delivery.progress(before.commandsPartition)
         let progress = try #require(told)
         #expect(progress.committableOffset == 0)
         let core = CoreHarness()
@@ -61,9 +61,9 @@ import Testing
     @Test func `A start is not sent again`() {
         let core = readingAgain()
         core.receive(.start(1))
-        #expect(core.waiting.isEmpty && core.outcomes.isEmpty && core.committableOffset == 1)
+        #expect(core.unansweredCalls.isEmpty && core.outcomes.isEmpty && core.committableOffset == 1)
         core.receive(.update(2), .start(3, of: "b"))
-        #expect(core.waiting == ["admit u2", "lookUpToken b.s3"])
+        #expect(core.unansweredCalls == ["admit u2", "lookUpToken b.s3"])
     }
 
     @Test(arguments: [StoreVerdict.duplicate, .superseded, .unchanged, .ended])
@@ -80,7 +80,7 @@ import Testing
         let core = CoreHarness { $0.supersededResults = .counted }
         core.readAgain(below: 2)
         core.receive(.update(1), .update(2), .update(3), .update(4))
-        core.carry()
+        core.admitAndAnswer()
         #expect(core.results.map { "\($0.command) \($0.outcome) \($0.superseded)" } == ["u4 accepted 1"])
         core.acknowledgeAll()
         #expect(core.committableOffset == 4)
@@ -104,13 +104,13 @@ import Testing
     @Test func `A registration is written unless its activity must be over`() {
         let core = readingAgain()
         core.register(CommandText.registration(at: -43_201))
-        #expect(core.waiting.isEmpty && core.committableOffset(core.registrations) == 1)
+        #expect(core.unansweredCalls.isEmpty && core.committableOffset(core.registrationsPartition) == 1)
         core.register(CommandText.registration(at: -43_199))
-        #expect(core.waiting.count == 1)
+        #expect(core.unansweredCalls.count == 1)
         core.reply(.registered)
         // A registration that is read for the first time is current at any age, so the store gets it.
         core.register(CommandText.registration(at: -90_000))
-        #expect(core.waiting.count == 1)
+        #expect(core.unansweredCalls.count == 1)
     }
 
     /// Redis held the command after it had lost its data, so no phone has received the command.

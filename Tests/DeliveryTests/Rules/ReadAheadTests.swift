@@ -19,16 +19,16 @@ import Testing
         core.receive(.update(1), .update(1, of: "b"))
         core.receive(.update(2))
         core.elapse(1_000)
-        #expect(core.waiting == [])
+        #expect(core.unansweredCalls == [])
         #expect(core.outcomes == ["u1 superseded"], "what is replaced is done at once")
         core.noteLag(50)
-        #expect(core.waiting == [], "half of the limit is not below it")
+        #expect(core.unansweredCalls == [], "half of the limit is not below it")
         core.noteLag(1)
-        #expect(core.waiting == [], "what is left may be news of either")
+        #expect(core.unansweredCalls == [], "what is left may be news of either")
         core.noteLag(0)
-        #expect(core.waiting == ["admit u2", "admit b.u1"])
+        #expect(core.unansweredCalls == ["admit u2", "admit b.u1"])
         core.receive(.update(1, of: "c"))
-        #expect(core.waiting.last == "admit c.u1")
+        #expect(core.unansweredCalls.last == "admit c.u1")
     }
 
     @Test func `A lane that has nearly caught up waits for the rest, but not for long`() throws {
@@ -37,26 +37,26 @@ import Testing
         core.receive(.update(1))
         core.noteLag(49)
         core.elapse(1_999)
-        #expect(core.waiting == [])
+        #expect(core.unansweredCalls == [])
         core.noteLag(50)
         core.elapse(10)
-        #expect(core.waiting == [], "half of the limit is not near")
+        #expect(core.unansweredCalls == [], "half of the limit is not near")
         core.noteLag(49)
         core.elapse(1_999)
         core.noteLag(3)
-        #expect(core.waiting == [])
+        #expect(core.unansweredCalls == [])
         #expect(try #require(core.nextDueMilliseconds) == core.now.monotonicMilliseconds + 1)
         core.elapse(1)
-        #expect(core.waiting == ["admit u1"])
+        #expect(core.unansweredCalls == ["admit u1"])
         core.receive(.update(1, of: "b"))
-        #expect(core.waiting == ["admit u1", "admit b.u1"])
+        #expect(core.unansweredCalls == ["admit u1", "admit b.u1"])
     }
 
     @Test func `A lag below the limit changes nothing`() {
         let core = Self.core()
         core.noteLag(100)
         core.receive(.update(1))
-        #expect(core.waiting == ["admit u1"])
+        #expect(core.unansweredCalls == ["admit u1"])
     }
 
     @Test func `The lag is that of all partitions of commands`() {
@@ -64,25 +64,25 @@ import Testing
         let second = core.assign(.commands, number: 1)
         core.noteLag(60)
         core.noteLag(60, of: second)
-        core.noteLag(10_000, of: core.registrations)
+        core.noteLag(10_000, of: core.registrationsPartition)
         core.receive(.update(1))
-        #expect(core.waiting == [])
+        #expect(core.unansweredCalls == [])
         core.noteLag(0)
         core.noteLag(0, of: second)
-        #expect(core.waiting == ["admit u1"])
+        #expect(core.unansweredCalls == ["admit u1"])
         core.noteLag(60)
         core.noteLag(-5)
         core.receive(.update(1, of: "b"))
-        #expect(core.waiting == ["admit u1", "admit b.u1"])
+        #expect(core.unansweredCalls == ["admit u1", "admit b.u1"])
     }
 
     @Test func `Registrations do not wait while the lane reads ahead`() {
         let core = Self.core()
         core.noteLag(1_000)
         core.register(CommandText.registration())
-        #expect(core.waiting == ["register a"])
+        #expect(core.unansweredCalls == ["register a"])
         core.reply(.registered, held: .update(1))
-        #expect(core.waiting == [], "what was held is a state like any other")
+        #expect(core.unansweredCalls == [], "what was held is a state like any other")
     }
 
     @Test func `A command in progress continues, and later ones wait`() {
@@ -90,13 +90,13 @@ import Testing
         core.receive(.update(1))
         core.noteLag(1_000)
         core.receive(.update(2))
-        core.carry()
+        core.admitAndAnswer()
         #expect(core.outcomes == ["u1 accepted"])
         core.elapse(2_000)
-        #expect(core.waiting == [])
+        #expect(core.unansweredCalls == [])
         core.receive(.update(3))
         core.noteLag(0)
-        #expect(core.waiting == ["admit u3"])
+        #expect(core.unansweredCalls == ["admit u3"])
     }
 
     @Test func `Reading ahead has a time limit`() throws {
@@ -104,17 +104,17 @@ import Testing
         core.noteLag(1_000)
         core.receive(.update(1))
         core.elapse(4_999)
-        #expect(core.waiting == [])
+        #expect(core.unansweredCalls == [])
         let due = try #require(core.nextDueMilliseconds)
         #expect(due == core.now.monotonicMilliseconds + 1)
         core.elapse(1)
-        #expect(core.waiting == ["admit u1"])
+        #expect(core.unansweredCalls == ["admit u1"])
         core.reply(.unchanged)
         core.elapse(1)
         core.receive(.update(1, of: "b"))
-        #expect(core.waiting == [], "still far behind, it reads ahead again")
+        #expect(core.unansweredCalls == [], "still far behind, it reads ahead again")
         core.elapse(5_000)
-        #expect(core.waiting == ["admit b.u1"])
+        #expect(core.unansweredCalls == ["admit b.u1"])
     }
 
     @Test func `A lane that is three quarters full begins its commands`() {
@@ -122,19 +122,19 @@ import Testing
         core.noteLag(1_000)
         for number in 0..<48 { core.receive(.update(1, of: "a\(number)")) }
         core.elapse(1)
-        #expect(core.waiting == [])
+        #expect(core.unansweredCalls == [])
         core.receive(.update(1, of: "last"))
         core.elapse(1)
-        #expect(core.waiting.count == 49)
+        #expect(core.unansweredCalls.count == 49)
         core.receive(.update(1, of: "more"))
-        #expect(core.waiting.count == 50, "until there is room again")
+        #expect(core.unansweredCalls.count == 50, "until there is room again")
         for _ in 0..<18 {
             core.reply(.unchanged)
             core.acknowledgeAll()
         }
         core.elapse(1)
         core.receive(.update(1, of: "parked"))
-        #expect(core.waiting.count == 32)
+        #expect(core.unansweredCalls.count == 32)
     }
 
     @Test func `A lane with a nearly full window begins the waiting commands`() {
@@ -143,12 +143,12 @@ import Testing
         for second in 1...48 { core.receive(.update(Int64(second))) }
         core.acknowledgeProductions()
         core.elapse(1)
-        #expect(core.waiting == [], "all but the last are settled")
+        #expect(core.unansweredCalls == [], "all but the last are settled")
         core.receive(.update(1, of: "b"))
         for second in 49...98 { core.receive(.update(Int64(second))) }
         core.acknowledgeProductions()
         core.elapse(1)
-        #expect(core.waiting == ["admit u98", "admit b.u1"])
+        #expect(core.unansweredCalls == ["admit u98", "admit b.u1"])
     }
 
     @Test func `A revoked partition does not stop the others`() {
@@ -157,12 +157,12 @@ import Testing
         core.noteLag(1_000)
         core.receive(.update(1))
         core.receive(.update(1, of: "b"), partition: second)
-        core.beginRevoking(core.commands)
-        #expect(core.waiting == ["admit b.u1"])
-        #expect(core.isDrained(core.commands))
+        core.beginRevoking(core.commandsPartition)
+        #expect(core.unansweredCalls == ["admit b.u1"])
+        #expect(core.isDrained(core.commandsPartition))
         core.elapse(1)
         core.receive(.update(1, of: "c"), partition: second)
-        #expect(core.waiting == ["admit b.u1", "admit c.u1"], "the lag went with the partition")
+        #expect(core.unansweredCalls == ["admit b.u1", "admit c.u1"], "the lag went with the partition")
     }
 
     /// A lane's partitions are revoked one after the other, so that the lane reads them again. In between,
@@ -174,10 +174,10 @@ import Testing
         core.noteLag(1_000, of: second)
         core.receive(.update(1))
         core.receive(.update(1, of: "b"), partition: second)
-        core.beginRevoking(core.commands)
-        #expect(core.waiting == [])
+        core.beginRevoking(core.commandsPartition)
+        #expect(core.unansweredCalls == [])
         core.beginRevoking(second)
-        #expect(core.waiting == [] && core.isDrained(second))
+        #expect(core.unansweredCalls == [] && core.isDrained(second))
     }
 
     @Test func `A leaving partition does not prolong the reading ahead`() {
@@ -187,10 +187,10 @@ import Testing
         core.noteLag(1_000, of: second)
         core.receive(.update(1, of: "b"), partition: second)
         core.elapse(4_999)
-        core.beginRevoking(core.commands)
-        #expect(core.waiting == [])
+        core.beginRevoking(core.commandsPartition)
+        #expect(core.unansweredCalls == [])
         core.elapse(1)
-        #expect(core.waiting == ["admit b.u1"])
+        #expect(core.unansweredCalls == ["admit b.u1"])
     }
 
     @Test func `Alerts ride on while the lane reads ahead`() throws {
@@ -210,12 +210,12 @@ import Testing
         let others = (1...3).map { core.assign(.commands, number: $0) }
         core.receive(.update(1))
         for lag in [Int64.max, 1 << 62, .min, .max] {
-            for place in [core.commands] + others { core.noteLag(lag, of: place) }
+            for place in [core.commandsPartition] + others { core.noteLag(lag, of: place) }
         }
         core.receive(.update(1, of: "b"))
-        #expect(core.waiting == ["admit u1"], "far behind")
-        for place in [core.commands] + others { core.noteLag(0, of: place) }
-        #expect(core.waiting == ["admit u1", "admit b.u1"], "nothing of it is left")
+        #expect(core.unansweredCalls == ["admit u1"], "far behind")
+        for place in [core.commandsPartition] + others { core.noteLag(0, of: place) }
+        #expect(core.unansweredCalls == ["admit u1", "admit b.u1"], "nothing of it is left")
     }
 
     /// The pushes after a backlog depend on the number of activities, not of commands.
@@ -230,7 +230,7 @@ import Testing
         for second in 1...perActivity {
             core.noteLag(left)
             for activity in 0..<activities {
-                core.receiveOne(.update(Int64(second), of: "m\(activity)"), partition: core.commands)
+                core.receiveOne(.update(Int64(second), of: "m\(activity)"), partition: core.commandsPartition)
                 left -= 1
                 guard activity % 500 == 499 else { continue }
                 core.endBatch()
@@ -238,10 +238,10 @@ import Testing
                 core.acknowledgeProductions()
             }
         }
-        #expect(core.counters.pushes == 0 && core.waiting == [])
+        #expect(core.counters.pushes == 0 && core.unansweredCalls == [])
         core.noteLag(left)
-        #expect(core.waiting.count == activities)
-        for _ in 0..<activities { core.carry() }
+        #expect(core.unansweredCalls.count == activities)
+        for _ in 0..<activities { core.admitAndAnswer() }
         core.acknowledgeAll()
         #expect(core.counters.pushes == UInt64(activities))
         #expect(core.counters[.accepted] == UInt64(activities))

@@ -17,7 +17,7 @@ import Testing
         let core = CoreHarness()
         core.receive(text)
         core.reply(.noToken)
-        let written = try #require(try core.called.heldCommand)
+        let written = try #require(try core.oldestCall.heldCommand)
         let original = Array(text.utf8)
         try written.withUnsafeBytes { written in
             try original.withUnsafeBytes { original in
@@ -26,7 +26,7 @@ import Testing
                 #expect(kept.event == came.event)
                 #expect(kept.version == came.version)
                 #expect(kept.expiration == (came.event == .start ? came.version.timestamp + 600 : came.expiration))
-                #expect(kept.priority == (try core.calledView.priority), "the policy has decided")
+                #expect(kept.priority == (try core.oldestCallView.priority), "the policy has decided")
                 #expect(bytes(kept.identifier, in: written) == bytes(came.identifier, in: original))
                 #expect(bytes(kept.activity, in: written) == bytes(came.activity, in: original))
                 #expect(bytes(kept.device, in: written) == bytes(came.device, in: original))
@@ -42,9 +42,9 @@ import Testing
         let core = CoreHarness { $0.commandsTopic = Array(String(repeating: "t", count: 249).utf8) }
         core.receive(CommandText.update(1).replacing(#""id":"u1","#, with: ""))
         core.reply(.noToken)
-        let view = try core.calledView
+        let view = try core.oldestCallView
         #expect(view.commandIdentifier.count == 249 + 4)
-        let held = String(decoding: try #require(try core.called.heldCommand), as: UTF8.self)
+        let held = String(decoding: try #require(try core.oldestCall.heldCommand), as: UTF8.self)
         #expect(!held.contains(#""id""#))
     }
 
@@ -55,12 +55,12 @@ import Testing
         }
         core.receive(CommandText.update(1).replacing(#""id":"u1","#, with: ""))
         core.reply(.send)
-        core.pass(11_200)
+        core.elapseInSteps(11_200)
         let deferred = try #require(core.deferrals.first)
         core.acknowledgeAll()
-        core.pass(30_000)
+        core.elapseInSteps(30_000)
         core.receive(deferred)
-        core.carry()
+        core.admitAndAnswer()
         core.acknowledgeAll()
         #expect(core.results.count == 1 && core.results.first?.outcome == "accepted")
     }

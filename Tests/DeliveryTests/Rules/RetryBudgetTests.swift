@@ -10,9 +10,9 @@ import Testing
         core.reply(.send)
         core.sendWithoutBudget()
         core.elapse(14_990)
-        #expect(core.waiting == [])
+        #expect(core.unansweredCalls == [])
         core.elapse(15_020)
-        #expect(core.waiting == ["admit u1"])
+        #expect(core.unansweredCalls == ["admit u1"])
         core.reply(.send)
         // The budget is still empty, so the push waits again. The core does not count this wait as an
         // attempt.
@@ -56,7 +56,7 @@ import Testing
         core.elapse(2_000)
         core.receive(.update(3))
         #expect(core.outcomes == ["u1 superseded"])
-        #expect(core.waiting == ["admit u3"], "at once: the spacing is over")
+        #expect(core.unansweredCalls == ["admit u3"], "at once: the spacing is over")
     }
 
     @Test func `A push expires while it waits for the budget`() {
@@ -73,22 +73,22 @@ import Testing
         core.receive(.update(1))
         core.reply(.send)
         core.sendWithoutBudget()
-        core.beginRevoking(core.commands)
-        #expect(core.isDrained(core.commands))
+        core.beginRevoking(core.commandsPartition)
+        #expect(core.isDrained(core.commandsPartition))
         #expect(core.outcomes == [])
     }
 
     @Test func `A push that waits for the budget does not count as in flight`() {
         let core = CoreHarness { $0.inFlightMaxPerPool = 1 }
         core.receive(.update(1), .update(2, of: "b"))
-        #expect(core.waiting == ["admit u1"])
+        #expect(core.unansweredCalls == ["admit u1"])
         core.reply(.send)
         core.sendWithoutBudget()
-        #expect(core.waiting == ["admit b.u2"])
+        #expect(core.unansweredCalls == ["admit b.u2"])
         core.reply(.send)
         core.sendWithoutBudget()
         core.elapse(30_010)
-        #expect(core.waiting.count == 1, "and it counts again when it is sent")
+        #expect(core.unansweredCalls.count == 1, "and it counts again when it is sent")
     }
 
     @Test func `A start that waited for the budget returns to its place when it is sent`() {
@@ -103,16 +103,16 @@ import Testing
         #expect(other.map { core.delivery.view($0).name } == "b.u2")
         #expect(core.send() == nil, "b's push is on its way, and one is all that may be")
         if let other { core.answer(other, .accepted, isRetryPermitted: true) }
-        #expect(core.waiting == ["admit c.u2"], "which has waited longer")
+        #expect(core.unansweredCalls == ["admit c.u2"], "which has waited longer")
         #expect(core.send() == nil)
         core.reply(.unchanged)
         core.reply(.send)
         let start = core.send()
         #expect(start.map { core.delivery.view($0).name } == "s1")
         core.receive(.update(3, of: "d"))
-        #expect(core.waiting == [], "it is counted now")
+        #expect(core.unansweredCalls == [], "it is counted now")
         if let start { core.answer(start, .accepted, isRetryPermitted: true) }
-        #expect(core.waiting == ["admit d.u3"])
+        #expect(core.unansweredCalls == ["admit d.u3"])
     }
 
     @Test func `A start that waited for its place expires`() {
@@ -129,7 +129,7 @@ import Testing
         if let other { core.answer(other, .accepted, isRetryPermitted: true) }
         #expect(core.outcomes == ["b.u2 accepted", "s1 expired"])
         core.receive(.update(3, of: "d"))
-        #expect(core.waiting == ["admit d.u3"])
+        #expect(core.unansweredCalls == ["admit d.u3"])
     }
 
     @Test func `Permission comes from the budget or from accepted pushes`() {

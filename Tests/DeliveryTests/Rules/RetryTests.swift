@@ -12,7 +12,7 @@ import Testing
         core.answer(.retryNow, connection: 3)
         #expect(core.push() == nil, "not without a back-off")
         core.elapse(200 + 8)
-        #expect(core.waiting == [], "Redis is not asked again")
+        #expect(core.unansweredCalls == [], "Redis is not asked again")
         let second = try #require(core.push())
         #expect(second.body == first.body)
         #expect(second.apnsIdentifier == first.apnsIdentifier)
@@ -28,11 +28,11 @@ import Testing
     func `A push that may have been overtaken elsewhere is admitted again`(disposition: PushResult.Disposition) {
         let core = CoreHarness()
         core.receive(.update(1))
-        core.carry(disposition)
+        core.admitAndAnswer(disposition)
         #expect(core.outcomes == [])
         core.elapse(1_010)
-        #expect(core.waiting == ["admit u1"])
-        core.carry()
+        #expect(core.unansweredCalls == ["admit u1"])
+        core.admitAndAnswer()
         #expect(core.outcomes == ["u1 accepted"])
         #expect(core.results.first?.attempts == 2)
     }
@@ -47,7 +47,7 @@ import Testing
             core.elapse(1_000)
             core.answer(.retryLater)
             var pause: Int64 = 0
-            while core.waiting.isEmpty, pause <= 1_000 {
+            while core.unansweredCalls.isEmpty, pause <= 1_000 {
                 core.elapse(8)
                 pause += 8
             }
@@ -61,13 +61,13 @@ import Testing
         let core = CoreHarness { $0.policies[0].expiration.updateSeconds = 43_200 }
         core.receive(.update(1))
         for fault in 1...14 {
-            core.carry(.retryLater)
+            core.admitAndAnswer(.retryLater)
             // The first waits are shorter than the spacing, so the test checks only the later ones.
             let most = max(Int64(2_000), min(300_000, 200 << Int64(fault)))
             core.elapse(most / 2 - 8)
-            if fault > 3 { #expect(core.waiting == [], "fault \(fault)") }
+            if fault > 3 { #expect(core.unansweredCalls == [], "fault \(fault)") }
             core.elapse(most / 2 + 16)
-            #expect(core.waiting == ["admit u1"], "fault \(fault)")
+            #expect(core.unansweredCalls == ["admit u1"], "fault \(fault)")
         }
     }
 
@@ -83,38 +83,38 @@ import Testing
             if fault < 14 { core.elapse(1_010) }
         }
         core.elapse(149_900)
-        #expect(core.waiting == [])
+        #expect(core.unansweredCalls == [])
         core.elapse(151_000)
-        #expect(core.waiting == ["admit u14"])
+        #expect(core.unansweredCalls == ["admit u14"])
     }
 
     @Test func `An accepted push makes the waits short again`() {
         let core = CoreHarness()
         core.receive(.update(1))
         for _ in 1...5 {
-            core.carry(.retryLater)
+            core.admitAndAnswer(.retryLater)
             core.elapse(13_000)
         }
-        core.carry()
+        core.admitAndAnswer()
         core.receive(.update(20))
         core.elapse(1_010)
-        core.carry(.retryLater)
+        core.admitAndAnswer(.retryLater)
         core.elapse(1_000)
-        #expect(core.waiting == ["admit u20"])
+        #expect(core.unansweredCalls == ["admit u20"])
     }
 
     @Test func `A newer state does not wait for the service`() {
         let core = CoreHarness()
         core.receive(.update(1))
         for _ in 1...8 {
-            core.carry(.retryLater)
+            core.admitAndAnswer(.retryLater)
             core.elapse(52_000)
         }
-        core.carry(.retryLater)
+        core.admitAndAnswer(.retryLater)
         core.elapse(1_000)
         core.receive(.update(2))
         #expect(core.outcomes == ["u1 superseded"])
-        #expect(core.waiting == ["admit u2"])
+        #expect(core.unansweredCalls == ["admit u2"])
     }
 
     @Test(arguments: [PushResult.Disposition.retryNow, .retryLater, .limited, .ambiguous])
@@ -122,14 +122,14 @@ import Testing
         let core = CoreHarness { $0.retryMaxMilliseconds = 1_000 }
         core.receive(.update(1, beside: #""expiration":1790009999,"#))
         for _ in 0..<400 {
-            if !core.waiting.isEmpty { core.reply(.send) }
+            if !core.unansweredCalls.isEmpty { core.reply(.send) }
             core.push()
             core.answer(disposition, status: 503)
             core.acknowledgeSettlements()
             core.elapse(1_010)
         }
         #expect(core.outcomes == [])
-        if !core.waiting.isEmpty { core.reply(.send) }
+        if !core.unansweredCalls.isEmpty { core.reply(.send) }
         core.push()
         core.answer(.accepted, status: 200)
         #expect(core.outcomes == ["u1 accepted"])
@@ -144,7 +144,7 @@ import Testing
         var pauses: Set<Int64> = []
         for number in 1...50 {
             core.receive(.update(Int64(number)))
-            core.carry(.retryLater)
+            core.admitAndAnswer(.retryLater)
             if let end = core.deferrals.last?.deferral.pauseEndMilliseconds {
                 pauses.insert(end - core.now.wallMilliseconds)
             }
@@ -159,7 +159,7 @@ import Testing
         let core = CoreHarness()
         core.receive(.update(1))
         for second in 0..<700 {
-            if !core.waiting.isEmpty { core.reply(.send) }
+            if !core.unansweredCalls.isEmpty { core.reply(.send) }
             while core.push() != nil { core.answer(disposition, status: 500, reason: "InternalServerError") }
             core.elapse(1_000)
             if second < 600 { #expect(core.outcomes == []) }
@@ -175,11 +175,11 @@ import Testing
         let core = CoreHarness()
         core.receive(.end(1))
         for _ in 0..<46 {
-            core.carry(.retryLater)
+            core.admitAndAnswer(.retryLater)
             core.elapse(300_100)
         }
-        #expect(core.waiting == ["admit e1"], "for nearly four hours")
-        core.carry()
+        #expect(core.unansweredCalls == ["admit e1"], "for nearly four hours")
+        core.admitAndAnswer()
         #expect(core.outcomes == ["e1 accepted"])
     }
 
@@ -194,7 +194,7 @@ import Testing
         core.answer(disposition, status: 400, reason: "BadDeviceToken", acceptsOtherTokens: false)
         #expect(core.outcomes == [] && core.invalidations.isEmpty && core.settlements == [])
         core.elapse(1_010)
-        core.carry()
+        core.admitAndAnswer()
         #expect(core.outcomes == ["u1 accepted"])
     }
 
@@ -228,7 +228,7 @@ import Testing
     func `The result of an expired command gives its reason`(disposition: PushResult.Disposition, reason: String) {
         let core = CoreHarness()
         core.receive(.update(1, beside: #""expiration":\#(CoreHarness.startSeconds),"#))
-        core.carry(disposition)
+        core.admitAndAnswer(disposition)
         core.elapse(1_010)
         #expect(core.outcomes == ["u1 expired"])
         #expect(core.results.first?.reason == reason)
@@ -279,12 +279,12 @@ import Testing
         let core = CoreHarness()
         core.receive(.start(1))
         core.reply(.tokenFound)
-        core.carry(.ambiguous)
+        core.admitAndAnswer(.ambiguous)
         #expect(core.outcomes == ["s1 unknown"])
         #expect(core.settlements == ["s1 unknown", "s1 unknown (device)"])
         core.elapse(100_000)
         #expect(core.push() == nil)
-        #expect(core.waiting == [])
+        #expect(core.unansweredCalls == [])
     }
 
     @Test(arguments: [PushResult.Disposition.retryLater, .retryNow])
@@ -296,7 +296,7 @@ import Testing
         let first = core.push()
         core.answer(disposition)
         core.elapse(408)
-        #expect(core.waiting == ["admit s1"], "the address and the draw it has")
+        #expect(core.unansweredCalls == ["admit s1"], "the address and the draw it has")
         core.elapse(60_000)
         core.reply(.send)
         let second = core.push()
@@ -310,7 +310,7 @@ import Testing
         let core = CoreHarness()
         core.receive(.start(1))
         core.reply(.tokenFound)
-        core.carry(.retryNow)
+        core.admitAndAnswer(.retryNow)
         core.receive(.update(2))
         core.elapse(208)
         core.reply(.send)
@@ -323,13 +323,13 @@ import Testing
     @Test func `A newer state cancels a retry that backs off`() {
         let core = CoreHarness()
         core.receive(.update(1))
-        core.carry(.retryNow)
+        core.admitAndAnswer(.retryNow)
         core.receive(.update(2))
         #expect(core.outcomes == ["u1 superseded"])
         #expect(core.settlements == ["u1 notShown"])
         core.elapse(1_010)
         #expect(core.push() == nil)
-        #expect(core.waiting == ["admit u2"])
+        #expect(core.unansweredCalls == ["admit u2"])
     }
 
     @Test(arguments: [PushResult.Disposition.retryNow, .retryLater, .ambiguous])
@@ -342,27 +342,27 @@ import Testing
         core.answer(disposition)
         #expect(core.outcomes == ["u1 superseded"])
         core.elapse(1_010)
-        #expect(core.waiting == ["admit u2"])
+        #expect(core.unansweredCalls == ["admit u2"])
     }
 
     @Test func `A newer state replaces one that waits to be admitted again`() {
         let core = CoreHarness()
         core.receive(.update(1))
-        core.carry(.retryLater)
+        core.admitAndAnswer(.retryLater)
         core.receive(.update(2))
         #expect(core.outcomes == ["u1 superseded"])
         core.elapse(1_010)
-        #expect(core.waiting == ["admit u2"])
+        #expect(core.unansweredCalls == ["admit u2"])
     }
 
     @Test func `An update does not cancel the retry of an end`() {
         let core = CoreHarness()
         core.receive(.end(1))
-        core.carry(.retryLater)
+        core.admitAndAnswer(.retryLater)
         core.receive(.update(2))
         core.elapse(1_010)
-        #expect(core.waiting == ["admit e1"])
-        core.carry()
+        #expect(core.unansweredCalls == ["admit e1"])
+        core.admitAndAnswer()
         core.elapse(1_010)
         core.reply(.ended)
         #expect(core.outcomes == ["e1 accepted", "u2 ended"])

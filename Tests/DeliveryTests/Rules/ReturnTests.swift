@@ -41,17 +41,17 @@ import Testing
 
     @Test func `After an outage the store is not asked before the lane has caught up`() {
         let core = Self.storeReturns(after: 5_000, lag: 60)
-        #expect(core.waiting == [])
+        #expect(core.unansweredCalls == [])
         core.receive(.update(2))
         core.elapse(10_000)
-        #expect(core.waiting == [])
+        #expect(core.unansweredCalls == [])
         core.noteLag(0)
         #expect(core.outcomes == ["u1 superseded"])
-        #expect(core.waiting == ["admit u2"])
+        #expect(core.unansweredCalls == ["admit u2"])
     }
 
     @Test func `A short silence of the store changes nothing`() {
-        #expect(Self.storeReturns(after: 4_990, lag: 60).waiting == ["admit u1"])
+        #expect(Self.storeReturns(after: 4_990, lag: 60).unansweredCalls == ["admit u1"])
     }
 
     @Test func `A store that was not asked does not count as away`() {
@@ -61,28 +61,28 @@ import Testing
         core.noteLag(60)
         core.elapse(60_000)
         core.receive(.update(1))
-        #expect(core.waiting == ["admit u1"])
+        #expect(core.unansweredCalls == ["admit u1"])
     }
 
     @Test func `Without unread records nothing waits`() {
-        #expect(Self.storeReturns(after: 60_000, lag: 0).waiting == ["admit u1"])
+        #expect(Self.storeReturns(after: 60_000, lag: 0).unansweredCalls == ["admit u1"])
     }
 
     @Test func `A lane that has nearly caught up reads for two more seconds`() throws {
         let core = Self.storeReturns(after: 5_000, lag: 40)
         core.elapse(1_999)
-        #expect(core.waiting == [])
+        #expect(core.unansweredCalls == [])
         #expect(try #require(core.nextDueMilliseconds) <= core.now.monotonicMilliseconds + 50)
         core.elapse(1)
-        #expect(core.waiting == ["admit u1"])
+        #expect(core.unansweredCalls == ["admit u1"])
     }
 
     @Test func `Reading after an outage has a time limit`() {
         let core = Self.storeReturns(after: 5_000, lag: 60)
         core.elapse(19_999)
-        #expect(core.waiting == [])
+        #expect(core.unansweredCalls == [])
         core.elapse(1)
-        #expect(core.waiting == ["admit u1"])
+        #expect(core.unansweredCalls == ["admit u1"])
     }
 
     @Test func `A full lane does not wait to read more`() {
@@ -92,7 +92,7 @@ import Testing
         core.elapse(1)
         core.elapse(5_000)
         core.loseRedis()
-        #expect(core.waiting.count == 49)
+        #expect(core.unansweredCalls.count == 49)
     }
 
     // MARK: - APNs
@@ -161,8 +161,8 @@ import Testing
         core.noteLag(60)
         core.elapse(2_000)
         core.receive(.update(2))
-        #expect(core.waiting == [])
+        #expect(core.unansweredCalls == [])
         core.noteLag(0)
-        #expect(core.waiting == ["admit u2"])
+        #expect(core.unansweredCalls == ["admit u2"])
     }
 }

@@ -9,10 +9,13 @@ import Testing
     @Test func `The alert of the held command is taken over`() throws {
         let core = CoreHarness()
         core.receive(.update(2))
-        #expect(try core.called.admission?.carriesAlert == false)
+        #expect(try core.oldestCall.admission?.carriesAlert == false)
         core.reply(.alertHeld, held: .alert(1))
-        #expect(core.waiting == ["admit u2"])
-        #expect(try core.called.admission?.carriesAlert == true && core.called.admission?.requestsHighPriority == true)
+        #expect(core.unansweredCalls == ["admit u2"])
+        #expect(
+            try core.oldestCall.admission?.carriesAlert == true
+                && core.oldestCall.admission?.requestsHighPriority == true
+        )
         core.reply(.send)
         #expect(try #require(core.push()).body.hasPrefix(AlertTests.carried(1)))
         core.answer(.accepted)
@@ -24,11 +27,12 @@ import Testing
         let long = String(repeating: "x", count: 3_990)
         core.receive(.update(2, beside: #""payload":{"x":"\#(long)"},"#))
         core.reply(.alertHeld, held: .alert(1))
-        #expect(try core.called.admission?.carriesAlert == true)
+        #expect(try core.oldestCall.admission?.carriesAlert == true)
         #expect(
-            try core.called.admission?.mayUseReserve == false && core.called.admission?.requestsHighPriority == false
+            try core.oldestCall.admission?.mayUseReserve == false
+                && core.oldestCall.admission?.requestsHighPriority == false
         )
-        core.carry()
+        core.admitAndAnswer()
         #expect(core.results.first?.outcome == "accepted")
         #expect(core.results.first?.reason == "alertDidNotFit")
     }
@@ -38,8 +42,8 @@ import Testing
         let core = CoreHarness()
         core.receive(.update(2))
         core.reply(.alertHeld, held: held)
-        #expect(core.waiting == ["admit u2"])
-        #expect(try core.called.admission?.carriesAlert == true)
+        #expect(core.unansweredCalls == ["admit u2"])
+        #expect(try core.oldestCall.admission?.carriesAlert == true)
     }
 
     @Test func `A script that names a held alert twice is not asked forever`() {
@@ -82,7 +86,7 @@ import Testing
         core.receive(.update(10))
         #expect(core.outcomes == ["u2 superseded", "u8 superseded", "u9 superseded"])
         core.reply(.tokenFound)
-        core.carry()
+        core.admitAndAnswer()
         core.acknowledgeAll()
         #expect(core.outcomes.last == "s7 accepted")
         core.elapse(60_000)
@@ -97,7 +101,7 @@ import Testing
         #expect(core.outcomes == [])
         core.elapse(4_000)
         core.receive(.update(2))
-        #expect(core.waiting == ["admit u2"], "it does not wait for the rider's patience")
+        #expect(core.unansweredCalls == ["admit u2"], "it does not wait for the rider's patience")
         core.reply(.send)
         #expect(try #require(core.push()).body.hasPrefix(AlertTests.carried(1)))
         core.answer(.accepted)
@@ -139,7 +143,7 @@ import Testing
         core.receive(.update(2))
         core.reply(.alertAwaitsCarrier)
         #expect(core.outcomes == [])
-        #expect(core.waiting == ["admit u2"])
+        #expect(core.unansweredCalls == ["admit u2"])
     }
 
     @Test func `Of two overtaken alerts, the newer one waits`() {
@@ -169,7 +173,7 @@ import Testing
         core.receive(.alert(2))
         core.reply(.alertAwaitsCarrier)
         core.receive(.update(1))
-        #expect(try core.called.admission?.carriesAlert == false)
+        #expect(try core.oldestCall.admission?.carriesAlert == false)
         core.reply(.superseded)
         #expect(core.outcomes == ["u1 superseded"])
         core.elapse(10_010)
@@ -182,7 +186,7 @@ import Testing
         core.reply(.alertAwaitsCarrier)
         core.receive(.start(2))
         #expect(core.outcomes == ["u1 superseded"])
-        #expect(core.waiting == ["lookUpToken s2"])
+        #expect(core.unansweredCalls == ["lookUpToken s2"])
     }
 
     @Test func `A command that is overtaken without an alert is superseded`() {
@@ -199,12 +203,12 @@ import Testing
         core.receive(.update(1))
         core.receive(.alert(2))
         core.receive(.update(3))
-        core.beginRevoking(core.commands)
-        #expect(core.unsettledCount(core.commands) == 1)
-        core.carry()
+        core.beginRevoking(core.commandsPartition)
+        #expect(core.unsettledCount(core.commandsPartition) == 1)
+        core.admitAndAnswer()
         core.acknowledgeAll()
         #expect(core.outcomes == ["u1 accepted"])
-        #expect(core.isDrained(core.commands) && core.recordsInProgress == 0)
+        #expect(core.isDrained(core.commandsPartition) && core.recordsInProgress == 0)
         #expect(core.committableOffset == 1)
     }
 
@@ -212,8 +216,8 @@ import Testing
         let core = CoreHarness()
         core.receive(.alert(1))
         core.reply(.alertAwaitsCarrier)
-        core.beginRevoking(core.commands)
-        #expect(core.isDrained(core.commands) && core.recordsInProgress == 0)
+        core.beginRevoking(core.commandsPartition)
+        #expect(core.isDrained(core.commandsPartition) && core.recordsInProgress == 0)
         core.elapse(20_000)
         #expect(core.outcomes == [] && core.nextDueMilliseconds == nil)
     }
@@ -221,10 +225,10 @@ import Testing
     @Test func `A command that is overtaken while its partition leaves is left to the next owner`() {
         let core = CoreHarness()
         core.receive(.alert(1))
-        core.beginRevoking(core.commands)
+        core.beginRevoking(core.commandsPartition)
         core.reply(.alertAwaitsCarrier)
         #expect(core.outcomes == [])
-        #expect(core.isDrained(core.commands) && core.recordsInProgress == 0)
+        #expect(core.isDrained(core.commandsPartition) && core.recordsInProgress == 0)
         #expect(core.committableOffset == 0)
     }
 
@@ -236,14 +240,14 @@ import Testing
         core.register(CommandText.registration())
         core.receive(.update(3))
         core.reply(.registered, held: .alert(2), toNewest: true)
-        core.beginRevoking(core.commands)
+        core.beginRevoking(core.commandsPartition)
         core.reply(.unchanged)
-        #expect(core.waiting == ["admit u2"])
-        #expect(try core.called.admission?.carriesAlert == true)
-        core.carry()
+        #expect(core.unansweredCalls == ["admit u2"])
+        #expect(try core.oldestCall.admission?.carriesAlert == true)
+        core.admitAndAnswer()
         core.acknowledgeAll()
         #expect(core.outcomes == ["u1 unchanged", "u2 accepted"])
-        #expect(core.committableOffset(core.registrations) == 1)
+        #expect(core.committableOffset(core.registrationsPartition) == 1)
     }
 
     @Test func `A carrier continues without a rider whose partition leaves`() throws {
@@ -252,15 +256,15 @@ import Testing
         core.register(CommandText.registration())
         core.receive(.update(3))
         core.reply(.registered, held: .alert(2), toNewest: true)
-        core.beginRevoking(core.registrations)
-        #expect(core.isDrained(core.registrations))
+        core.beginRevoking(core.registrationsPartition)
+        #expect(core.isDrained(core.registrationsPartition))
         core.reply(.unchanged)
         core.reply(.send)
         #expect(try #require(core.push()).body.hasPrefix(AlertTests.carried(2)))
         core.answer(.accepted)
         core.acknowledgeAll()
         #expect(core.outcomes == ["u1 unchanged", "u3 accepted"])
-        #expect(core.committableOffset(core.registrations) == 0, "its next owner reads it again")
+        #expect(core.committableOffset(core.registrationsPartition) == 0, "its next owner reads it again")
     }
 
     /// A push of the earlier assignment carries the alert of u3. After the revocation u3 is read again. The
@@ -269,15 +273,15 @@ import Testing
     @Test func `A push that carries an alert of an earlier assignment does not finish its record`() throws {
         let core = CoreHarness()
         core.receive(.alert(3), .update(4))
-        core.carry(.limited)
-        core.beginRevoking(core.commands)
-        core.release(core.commands)
+        core.admitAndAnswer(.limited)
+        core.beginRevoking(core.commandsPartition)
+        core.release(core.commandsPartition)
         let again = core.assign(.commands)
         core.receive(.alert(3), .update(4), .update(5), partition: again)
         core.acknowledgeSettlements()
         #expect(core.outcomes == ["u4 superseded", "u4 superseded"])
         core.elapse(1_010)
-        core.carry()
+        core.admitAndAnswer()
         #expect(core.outcomes.suffix(2) == ["u5 accepted", "u3 superseded"])
     }
 
@@ -289,12 +293,12 @@ import Testing
         core.register(CommandText.registration())
         core.reply(.registered, held: .alert(2))
         core.receive(.alert(2), .update(4))
-        core.carry(.limited)
+        core.admitAndAnswer(.limited)
         core.acknowledgeSettlements()
         core.elapse(1_010)
         #expect(core.outcomes.first == "u2 superseded")
         #expect(!core.settlements.contains("u2 notShown"))
-        core.carry()
+        core.admitAndAnswer()
         #expect(core.settlements.last == "u4 accepted")
     }
 
@@ -309,11 +313,11 @@ import Testing
         core.receive(.update(2))
         core.elapse(1_000)
         #expect(core.push() == nil, "u2 could go at once")
-        #expect(core.waiting == ["admit u2"])
+        #expect(core.unansweredCalls == ["admit u2"])
         core.reply(.wait, number: 500)
-        core.beginRevoking(core.commands)
+        core.beginRevoking(core.commandsPartition)
         core.elapse(510)
-        #expect(core.waiting == ["admit u1"])
+        #expect(core.unansweredCalls == ["admit u1"])
         core.reply(.noToken)
         core.reply(.held)
         #expect(core.outcomes == ["u1 held"])

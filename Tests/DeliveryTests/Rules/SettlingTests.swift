@@ -7,7 +7,7 @@ import Testing
     @Test func `An accepted command has a result and is settled in Redis`() {
         let core = CoreHarness()
         core.receive(.update(1))
-        core.carry()
+        core.admitAndAnswer()
         #expect(core.outcomes == ["u1 accepted"])
         #expect(core.settlements == ["u1 accepted"])
         #expect(core.counters.outcomes[0] == 1)
@@ -18,7 +18,7 @@ import Testing
     func `An offset is settled when its result and its settlement are acknowledged`(resultIsFirst: Bool) {
         let core = CoreHarness()
         core.receive(.update(1))
-        core.carry()
+        core.admitAndAnswer()
         if resultIsFirst { core.acknowledgeProductions() } else { core.acknowledgeSettlements() }
         #expect(core.committableOffset == 0)
         #expect(core.recordsInProgress == 1)
@@ -46,7 +46,7 @@ import Testing
     @Test func `A result that was not acknowledged is produced again`() {
         let core = CoreHarness()
         core.receive(.update(1))
-        core.carry()
+        core.admitAndAnswer()
         core.acknowledgeSettlements()
         core.report(.failed, on: .result)
         #expect(core.productions.isEmpty, "not at once: it is likely to fail again")
@@ -82,7 +82,7 @@ import Testing
         let core = CoreHarness()
         core.receive(.update(1), .update(1, of: "b"), .start(1, of: "c"))
         core.loseRedis()
-        #expect(core.waiting == ["admit u1", "admit b.u1", "lookUpToken c.s1"])
+        #expect(core.unansweredCalls == ["admit u1", "admit b.u1", "lookUpToken c.s1"])
         core.reply(.send)
         #expect(core.push()?.command == "u1")
     }
@@ -90,7 +90,7 @@ import Testing
     @Test func `A settlement without a reply is repeated`() {
         let core = CoreHarness()
         core.receive(.update(1))
-        core.carry()
+        core.admitAndAnswer()
         core.acknowledgeProductions()
         core.loseRedis()
         #expect(core.settlements == ["u1 accepted", "u1 accepted"])
@@ -102,25 +102,25 @@ import Testing
     @Test func `After a temporary refusal Redis is not asked for a while`() {
         let core = CoreHarness()
         core.receive(.update(1))
-        core.loseRedis(pauses: true)
+        core.loseRedis(isBusy: true)
         core.receive(.update(1, of: "b"))
-        #expect(core.waiting == [])
+        #expect(core.unansweredCalls == [])
         let start = CoreHarness.startMonotonicMilliseconds
         #expect(core.nextDueMilliseconds == start + 100)
         core.elapse(99)
-        #expect(core.waiting == [])
+        #expect(core.unansweredCalls == [])
         core.elapse(1)
-        #expect(core.waiting == ["admit u1", "admit b.u1"])
+        #expect(core.unansweredCalls == ["admit u1", "admit b.u1"])
     }
 
     @Test func `A call that cannot be made now does not delay the others`() {
         let core = CoreHarness()
         core.register(CommandText.registration())
         core.receive(.update(1, of: "b"))
-        core.loseRedis(pauses: true)
+        core.loseRedis(isBusy: true)
         core.delivery.storeCallPostponed(now: core.now)
         core.elapse(100)
-        #expect(core.waiting == ["admit b.u1", "register a"])
+        #expect(core.unansweredCalls == ["admit b.u1", "register a"])
     }
 
     @Test(arguments: [0, 1, 2])
@@ -140,22 +140,22 @@ import Testing
     @Test func `A call that fails for an unknown reason is repeated, and delays nothing else`() {
         let core = CoreHarness()
         core.register(CommandText.registration())
-        core.failUnexplained()
-        #expect(core.waiting.isEmpty && core.committableOffset(core.registrations) == 0)
+        core.failWithUnexplainedError()
+        #expect(core.unansweredCalls.isEmpty && core.committableOffset(core.registrationsPartition) == 0)
         core.receive(CommandText.update(1, of: "b"))
-        #expect(core.waiting == ["admit b.u1"])
-        core.carry()
+        #expect(core.unansweredCalls == ["admit b.u1"])
+        core.admitAndAnswer()
         core.acknowledgeAll()
         #expect(core.committableOffset == 1)
         core.elapse(1_000)
         core.reply(.registered)
-        #expect(core.committableOffset(core.registrations) == 1)
+        #expect(core.committableOffset(core.registrationsPartition) == 1)
     }
 
     @Test func `A refused settlement does not hold the partition`() {
         let core = CoreHarness()
         core.receive(.update(1))
-        core.carry()
+        core.admitAndAnswer()
         core.acknowledgeProductions()
         core.refuse("NOPERM")
         #expect(core.committableOffset == 1)
@@ -166,16 +166,16 @@ import Testing
         core.register(CommandText.registration())
         core.refuse("NOPERM")
         #expect(core.results.isEmpty)
-        #expect(core.committableOffset(core.registrations) == 1)
+        #expect(core.committableOffset(core.registrationsPartition) == 1)
     }
 
     @Test func `A tombstone is settled with its last call, refused or not`() {
         let core = CoreHarness()
         core.unregister(key: "a")
         core.reply(.unregistered)
-        #expect(core.committableOffset(core.registrations) == 0)
+        #expect(core.committableOffset(core.registrationsPartition) == 0)
         core.refuse("NOPERM")
-        #expect(core.committableOffset(core.registrations) == 1)
+        #expect(core.committableOffset(core.registrationsPartition) == 1)
     }
 
     // MARK: - Numbers that identify a request and return with its reply

@@ -11,12 +11,12 @@ import Testing
         let core = CoreHarness { ($0.deferAfterMilliseconds, $0.deferredDelayMilliseconds) = (10_000, 30_000) }
         core.receive(.update(1, of: "b"))
         core.reply(.send)
-        core.pass(11_200)
+        core.elapseInSteps(11_200)
         core.acknowledgeAll()
         try #require(core.deferrals.map(\.command) == ["b.u1"])
         core.receive(.start(1))
         core.reply(.tokenFound, number: 77)
-        let claim = try #require(try core.called.claim)
+        let claim = try #require(try core.oldestCall.claim)
         core.reply(.send)
         return (core, claim)
     }
@@ -25,22 +25,22 @@ import Testing
         let deferred = try #require(core.deferrals.last)
         #expect(deferred.command == "s1" && deferred.deferral.claim == claim)
         core.acknowledgeAll()
-        #expect(core.isDrained(core.commands) && core.committableOffset == 2 && core.outcomes == [])
+        #expect(core.isDrained(core.commandsPartition) && core.committableOffset == 2 && core.outcomes == [])
     }
 
     @Test func `A ready start is left to the next owner`() throws {
         let (core, claim) = try core()
-        core.beginRevoking(core.commands)
-        core.pass(1_100)
+        core.beginRevoking(core.commandsPartition)
+        core.elapseInSteps(1_100)
         try expectHandover(core, claim: claim)
     }
 
     @Test(arguments: [false, true]) func `A refused start is left to the next owner`(isRevokedFirst: Bool) throws {
         let (core, claim) = try core()
         core.push()
-        if isRevokedFirst { core.beginRevoking(core.commands) }
+        if isRevokedFirst { core.beginRevoking(core.commandsPartition) }
         core.answer(.retryLater, status: 503)
-        if !isRevokedFirst { core.beginRevoking(core.commands) }
+        if !isRevokedFirst { core.beginRevoking(core.commandsPartition) }
         try expectHandover(core, claim: claim)
     }
 }

@@ -11,25 +11,28 @@ import Testing
             $0.inFlightMaxPerPool = 2
         }
         for activity in ["a", "b", "c", "d"] { core.receive(.update(1, of: activity)) }
-        core.pass(120_000)
+        core.elapseInSteps(120_000)
         #expect(core.deferrals.isEmpty && core.recordsInProgress == 4)
-        for _ in 0..<4 { core.carry() }
+        for _ in 0..<4 { core.admitAndAnswer() }
         #expect(core.results.count == 4)
     }
 
     @Test func `A call that one server of a cluster cannot take leaves its room to others`() {
         let core = CoreHarness { $0.inFlightMaxPerPool = 1 }
         core.register(CommandText.registration(of: "z"))
-        core.loseRedis(pauses: true)
+        core.loseRedis(isBusy: true)
         core.receive(.update(1), .update(1, of: "b"))
         for _ in 0..<2 { core.delivery.storeCallPostponed(now: core.now) }
         core.elapse(100)
-        #expect(core.waiting == ["register z", "admit b.u1"], "the other's server is there")
+        #expect(core.unansweredCalls == ["register z", "admit b.u1"], "the other's server is there")
         core.reply(.registered)
-        core.carry()
+        core.admitAndAnswer()
         core.receive(.update(2))
-        core.pass(1_000 + PaceTests.precision)
-        #expect(core.waiting == ["admit u2"] && core.outcomes.contains("u1 superseded"), "it asks again after a while")
+        core.elapseInSteps(1_000 + PaceTests.precision)
+        #expect(
+            core.unansweredCalls == ["admit u2"] && core.outcomes.contains("u1 superseded"),
+            "it asks again after a while"
+        )
     }
 
     /// One server of a cluster may be full for hours. The calls to this server wait, and other calls use
@@ -39,11 +42,11 @@ import Testing
     ) {
         let core = CoreHarness { $0.inFlightMaxPerPool = 1 }
         core.receive(.update(1), .update(1, of: "b"))
-        if isExplained { core.loseRedis(pauses: true) } else { core.failUnexplained() }
+        if isExplained { core.loseRedis(isBusy: true) } else { core.failWithUnexplainedError() }
         core.elapse(100)
-        #expect(core.waiting == ["admit b.u1"])
-        core.carry()
-        core.pass(1_000 + PaceTests.precision)
-        #expect(core.waiting == ["admit u1"], "it asks again after a while")
+        #expect(core.unansweredCalls == ["admit b.u1"])
+        core.admitAndAnswer()
+        core.elapseInSteps(1_000 + PaceTests.precision)
+        #expect(core.unansweredCalls == ["admit u1"], "it asks again after a while")
     }
 }

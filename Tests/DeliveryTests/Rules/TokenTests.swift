@@ -12,7 +12,7 @@ import Testing
         let core = CoreHarness()
         core.receive(.update(1))
         core.reply(.noToken)
-        #expect(core.waiting == ["hold u1"])
+        #expect(core.unansweredCalls == ["hold u1"])
         #expect(core.outcomes == [], "not before it is stored")
         core.reply(.held)
         #expect(core.outcomes == ["u1 held"])
@@ -23,7 +23,7 @@ import Testing
         let core = CoreHarness()
         core.receive(.start(1))
         core.reply(.noToken)
-        #expect(core.waiting == ["hold s1"])
+        #expect(core.unansweredCalls == ["hold s1"])
         core.reply(.held)
         #expect(core.outcomes == ["s1 held"])
     }
@@ -34,7 +34,7 @@ import Testing
         core.receive(.update(2))
         core.reply(.noToken)
         #expect(core.outcomes == ["u1 superseded"])
-        #expect(core.waiting == ["admit u2"])
+        #expect(core.unansweredCalls == ["admit u2"])
     }
 
     @Test(arguments: [(StoreVerdict.superseded, "superseded"), (.duplicate, "duplicate")])
@@ -51,8 +51,8 @@ import Testing
         core.receive(.update(1))
         core.reply(.noToken)
         core.reply(.retry)
-        #expect(core.waiting == ["admit u1"])
-        core.carry()
+        #expect(core.unansweredCalls == ["admit u1"])
+        core.admitAndAnswer()
         #expect(core.outcomes == ["u1 accepted"])
     }
 
@@ -61,7 +61,7 @@ import Testing
         core.receive(.start(1))
         core.reply(.noToken)
         core.reply(.retry)
-        #expect(core.waiting == ["lookUpToken s1"])
+        #expect(core.unansweredCalls == ["lookUpToken s1"])
     }
 
     @Test func `A reply that does not fit the hold fails the command`() {
@@ -80,8 +80,8 @@ import Testing
         core.answer(.retryLater)
         core.elapse(2_000)
         core.reply(.noToken)
-        #expect(core.waiting == ["hold u1"])
-        let body = String(decoding: try core.calledView.body, as: UTF8.self)
+        #expect(core.unansweredCalls == ["hold u1"])
+        let body = String(decoding: try core.oldestCallView.body, as: UTF8.self)
         #expect(body.hasPrefix(#"{"aps":{"timestamp":1790000001,"#))
     }
 
@@ -91,33 +91,33 @@ import Testing
     func `A registration has no result, and is settled with its reply`(verdict: StoreVerdict) {
         let core = CoreHarness()
         core.register(CommandText.registration())
-        #expect(core.waiting == ["register a"])
-        #expect(core.committableOffset(core.registrations) == 0)
+        #expect(core.unansweredCalls == ["register a"])
+        #expect(core.committableOffset(core.registrationsPartition) == 0)
         core.reply(verdict)
         #expect(core.results.isEmpty)
-        #expect(core.committableOffset(core.registrations) == 1)
+        #expect(core.committableOffset(core.registrationsPartition) == 1)
     }
 
     @Test func `A registration releases a held command`() throws {
         let core = CoreHarness()
         core.register(CommandText.registration())
         core.reply(.registered, held: .update(1))
-        #expect(core.waiting == ["admit u1"])
-        core.carry()
+        #expect(core.unansweredCalls == ["admit u1"])
+        core.admitAndAnswer()
         #expect(core.outcomes == ["u1 accepted"])
         let result = try #require(core.results.first)
         #expect(result.topic == .registrations)
-        #expect(core.committableOffset(core.registrations) == 0)
+        #expect(core.committableOffset(core.registrationsPartition) == 0)
         core.acknowledgeAll()
-        #expect(core.committableOffset(core.registrations) == 1)
+        #expect(core.committableOffset(core.registrationsPartition) == 1)
     }
 
     @Test func `A push-to-start registration releases a held start`() {
         let core = CoreHarness()
         core.register(CommandText.deviceRegistration())
-        #expect(core.waiting == ["register device d"])
+        #expect(core.unansweredCalls == ["register device d"])
         core.reply(.registered, held: .start(1))
-        #expect(core.waiting == ["lookUpToken s1"])
+        #expect(core.unansweredCalls == ["lookUpToken s1"])
     }
 
     @Test func `A newer waiting state supersedes a released one`() {
@@ -126,10 +126,10 @@ import Testing
         core.receive(.update(3))
         core.register(CommandText.registration())
         core.reply(.held)
-        #expect(core.waiting == ["register a", "admit u3"])
+        #expect(core.unansweredCalls == ["register a", "admit u3"])
         core.reply(.registered, held: .update(2))
         core.reply(.unchanged)
-        #expect(core.waiting == ["admit u2"], "what is with Redis is compared by Redis")
+        #expect(core.unansweredCalls == ["admit u2"], "what is with Redis is compared by Redis")
     }
 
     @Test(arguments: ["{", #"{"app":"com.example.match"}"#, "\u{0}"])
@@ -138,21 +138,21 @@ import Testing
         core.register(CommandText.registration())
         core.reply(.registered, held: held)
         #expect(core.results.isEmpty)
-        #expect(core.committableOffset(core.registrations) == 1)
+        #expect(core.committableOffset(core.registrationsPartition) == 1)
         #expect(core.recordsInProgress == 0)
     }
 
     @Test func `A command may bring its token`() throws {
         let core = CoreHarness()
         let record = CommandText.update(1, beside: #""token":"ABCDEF0123456789","environment":"sandbox","#)
-        core.receiveOne(record, partition: core.commands, recordMilliseconds: Self.startMilliseconds - 70)
+        core.receiveOne(record, partition: core.commandsPartition, recordMilliseconds: Self.startMilliseconds - 70)
         core.endBatch()
         let token = TokenRegistration(
             token: Array("abcdef0123456789".utf8),
             environment: .sandbox,
             registeredAtMilliseconds: Self.startMilliseconds - 70
         )
-        #expect(try core.called.registration == token)
+        #expect(try core.oldestCall.registration == token)
     }
 
     // MARK: - Unregistering
@@ -166,9 +166,9 @@ import Testing
         #expect(core.calls.map(\.ticket.purpose) == expected)
         #expect(core.calls.map(\.ticket.application) == [0, 0, 1, 1])
         for _ in 0..<3 { core.reply(.unregistered) }
-        #expect(core.committableOffset(core.registrations) == 0)
+        #expect(core.committableOffset(core.registrationsPartition) == 0)
         core.reply(.stale)
-        #expect(core.committableOffset(core.registrations) == 1)
+        #expect(core.committableOffset(core.registrationsPartition) == 1)
         #expect(core.results.isEmpty)
     }
 
@@ -192,8 +192,8 @@ import Testing
                 )
             ]
         )
-        #expect(try core.called.retirement?.invalidAtMilliseconds == Self.startMilliseconds + 1)
-        #expect(try core.called.retirement?.token == Array(CoreHarness.token.utf8))
+        #expect(try core.oldestCall.retirement?.invalidAtMilliseconds == Self.startMilliseconds + 1)
+        #expect(try core.oldestCall.retirement?.token == Array(CoreHarness.token.utf8))
     }
 
     /// The record has room for one token. The retirement and the result need the dead token, so the core
@@ -207,11 +207,11 @@ import Testing
         core.push()
         core.answer(.tokenDead, status: 410, reason: "ExpiredToken", invalidAt: Self.startMilliseconds + 1)
         if isToldFirst { core.acknowledgeSettlements() } else { core.acknowledgeProductions() }
-        #expect(core.waiting == [] && core.outcomes == [])
+        #expect(core.unansweredCalls == [] && core.outcomes == [])
         core.acknowledgeAll()
         #expect(core.settlements == ["e1 retires"])
-        #expect(core.waiting == ["hold e1"])
-        let body = String(decoding: try core.calledView.body, as: UTF8.self)
+        #expect(core.unansweredCalls == ["hold e1"])
+        let body = String(decoding: try core.oldestCallView.body, as: UTF8.self)
         #expect(body.hasPrefix(#"{"aps":{"timestamp":1790000001,"#), "as its own version")
         core.reply(.held)
         #expect(core.outcomes == ["e1 held"])
@@ -229,8 +229,8 @@ import Testing
         core.push()
         core.answer(.tokenDead, status: 410)
         core.acknowledgeAll()
-        guard case .hold(_, let command, carriesAlert: true) = try core.called.operation else {
-            Issue.record("\(try core.called)")
+        guard case .hold(_, let command, carriesAlert: true) = try core.oldestCall.operation else {
+            Issue.record("\(try core.oldestCall)")
             return
         }
         #expect(String(decoding: command, as: UTF8.self).contains("alert"))
@@ -244,7 +244,7 @@ import Testing
         core.answer(.tokenDead, status: 410)
         core.acknowledgeAll()
         core.reply(.retry)
-        #expect(core.waiting == ["admit u1"])
+        #expect(core.unansweredCalls == ["admit u1"])
         core.reply(.send, token: "ffeeddccbbaa9988")
         #expect(core.push()?.token == "ffeeddccbbaa9988")
         core.answer(.accepted, status: 200)
@@ -260,12 +260,12 @@ import Testing
         core.reply(.send)
         core.push()
         core.answer(.tokenDead, status: 410)
-        core.beginRevoking(core.commands)
-        #expect(!core.isDrained(core.commands))
+        core.beginRevoking(core.commandsPartition)
+        #expect(!core.isDrained(core.commandsPartition))
         core.acknowledgeAll()
         core.reply(.held)
         core.acknowledgeAll()
-        #expect(core.isDrained(core.commands))
+        #expect(core.isDrained(core.commandsPartition))
         #expect(core.outcomes == ["u1 held"])
     }
 
@@ -277,7 +277,7 @@ import Testing
         core.answer(.tokenDead, status: 410)
         core.acknowledgeProductions()
         core.refuse("NOPERM")
-        #expect(core.waiting == ["hold u1"])
+        #expect(core.unansweredCalls == ["hold u1"])
     }
 
     /// The token was registered again after its death, and APNs may not know this yet. So the push waits.
@@ -291,7 +291,7 @@ import Testing
         #expect(core.outcomes == [] && core.settlements == [])
         #expect(core.invalidations.isEmpty)
         core.elapse(1_010)
-        core.carry()
+        core.admitAndAnswer()
         #expect(core.outcomes == ["u1 accepted"])
     }
 
@@ -303,7 +303,7 @@ import Testing
         core.elapse(30)
         core.answer(.tokenSuspect, status: 400, reason: "BadDeviceToken")
         #expect(core.invalidations.map(\.invalidAtMilliseconds) == [Self.startMilliseconds + 30])
-        let retirement = try #require(try core.called.retirement)
+        let retirement = try #require(try core.oldestCall.retirement)
         #expect(retirement.invalidAtMilliseconds == nil)
         core.acknowledgeAll()
         core.reply(.held)

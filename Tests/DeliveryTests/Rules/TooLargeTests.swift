@@ -60,7 +60,7 @@ import Testing
         let (core, plain) = (Self.core(), CoreHarness())
         core.receive(Self.large(1))
         plain.receive(Self.trimmed(1))
-        #expect(try core.called.admission?.digest == plain.called.admission?.digest)
+        #expect(try core.oldestCall.admission?.digest == plain.oldestCall.admission?.digest)
         core.reply(.unchanged)
         #expect(core.outcomes == ["u1 unchanged"] && core.results.first?.droppedFields == "lineups")
     }
@@ -69,18 +69,18 @@ import Testing
         let (first, again) = (Self.core(), Self.core())
         again.readAgain(below: 1)
         for core in [first, again] { core.receive(Self.large(1)) }
-        #expect(try first.called.admission?.digest == again.called.admission?.digest)
+        #expect(try first.oldestCall.admission?.digest == again.oldestCall.admission?.digest)
         let withAlert = Self.core()
         withAlert.readAgain(below: 1)
         withAlert.receive(Self.large(1, alert: true))
-        #expect(try withAlert.called.admission?.digest == first.called.admission?.digest, "without its alert")
+        #expect(try withAlert.oldestCall.admission?.digest == first.oldestCall.admission?.digest, "without its alert")
     }
 
     @Test func `What is held for a token is the state without the fields`() throws {
         let core = Self.core()
         core.receive(Self.large(1))
         core.reply(.noToken)
-        let held = String(decoding: try #require(try core.called.heldCommand), as: UTF8.self)
+        let held = String(decoding: try #require(try core.oldestCall.heldCommand), as: UTF8.self)
         #expect(held.contains("commentary") && !held.contains("lineups"))
         #expect(try Array(held.utf8).withUnsafeBytes { try Command.decodeWrittenByCauseway($0).fitsBodyLimit })
         core.reply(.held)
@@ -96,13 +96,13 @@ import Testing
         }
         core.receive(Self.large(1))
         core.reply(.send)
-        core.pass(11_200)
+        core.elapseInSteps(11_200)
         core.acknowledgeAll()
         let deferral = try #require(core.deferrals.first)
         #expect(deferral.droppedFields == "lineups" && !deferral.value.contains("lineups"))
-        core.pass(30_000)
+        core.elapseInSteps(30_000)
         core.receive(deferral)
-        core.carry()
+        core.admitAndAnswer()
         core.acknowledgeAll()
         #expect(core.outcomes == ["u1 accepted"])
         #expect(core.results.last?.droppedFields == "lineups")
@@ -128,7 +128,7 @@ import Testing
         #expect(letter.detail.contains("has \(size) bytes"), "\(letter.detail)")
         #expect(core.results.first?.outcome == "invalid" && core.results.first?.command == "u1")
         #expect(core.results.first?.droppedFields == "" && core.delivery.counters(of: 0).trimmedBodies == 0)
-        #expect(core.waiting == ["admit b.u2"], "others go on")
+        #expect(core.unansweredCalls == ["admit b.u2"], "others go on")
     }
 
     @Test func `The policy that the command names says what is dropped`() throws {
@@ -138,7 +138,7 @@ import Testing
             $0.policies.append(sports)
         }
         core.receive(Self.large(1), Self.large(1, of: "b").replacing(#""app":"#, with: #""policy":"sports","app":"#))
-        #expect(core.waiting == ["admit b.u1"])
+        #expect(core.unansweredCalls == ["admit b.u1"])
         #expect(core.results.first?.outcome == "invalid")
     }
 

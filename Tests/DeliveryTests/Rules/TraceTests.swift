@@ -5,7 +5,7 @@ import Testing
 /// A result carries the trace headers of its record, and no other header.
 @Suite struct TraceTests {
     private func receive(_ record: String, trace: String, _ core: CoreHarness) {
-        core.receiveOne(record, partition: core.commands, trace: trace)
+        core.receiveOne(record, partition: core.commandsPartition, trace: trace)
     }
 
     @Test func `Each of many commands keeps its own trace`() {
@@ -14,7 +14,7 @@ import Testing
         receive(.update(2), trace: "", core)
         receive(.update(3), trace: "a longer third", core)
         core.endBatch()
-        core.carry()
+        core.admitAndAnswer()
         #expect(core.outcomes == ["u1 superseded", "u2 superseded", "u3 accepted"])
         #expect(core.results.map(\.trace) == ["first", "", "a longer third"])
     }
@@ -25,7 +25,7 @@ import Testing
         receive(.alert(1), trace: "the alert's", core)
         receive(.update(2), trace: "the carrier's", core)
         core.endBatch()
-        core.carry()
+        core.admitAndAnswer()
         #expect(core.counters.alertsCarried == 1)
         #expect(core.results.map(\.trace).sorted() == ["the alert's", "the carrier's"])
         for result in core.results {
@@ -47,10 +47,10 @@ import Testing
     /// registration.
     @Test func `A released command continues in the registration's trace`() {
         let core = CoreHarness()
-        core.receiveOne(CommandText.registration(), partition: core.registrations, trace: "registration's")
+        core.receiveOne(CommandText.registration(), partition: core.registrationsPartition, trace: "registration's")
         core.endBatch()
         core.reply(.registered, held: .update(4))
-        core.carry()
+        core.admitAndAnswer()
         #expect(core.outcomes == ["u4 accepted"])
         #expect(core.results.map(\.trace) == ["registration's"])
     }

@@ -66,12 +66,12 @@ import Testing
     @Test func `The producer's clock may be five minutes ahead`() {
         let core = CoreHarness()
         core.receive(.update(300))
-        #expect(core.waiting == ["admit u300"])
+        #expect(core.unansweredCalls == ["admit u300"])
     }
 
     @Test func `A command without a value is invalid`() {
         let core = CoreHarness()
-        core.receiveOne(nil, key: nil, partition: core.commands)
+        core.receiveOne(nil, key: nil, partition: core.commandsPartition)
         core.endBatch()
         #expect(
             core.deadLetters == [
@@ -106,7 +106,7 @@ import Testing
     @Test func `An invalid record does not stop the next`() {
         let core = CoreHarness()
         core.receive("{", .update(1))
-        #expect(core.waiting == ["admit u1"])
+        #expect(core.unansweredCalls == ["admit u1"])
     }
 
     @Test func `The offset is settled when the result and the dead letter are acknowledged`() {

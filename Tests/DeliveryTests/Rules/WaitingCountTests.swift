@@ -40,15 +40,15 @@ import Testing
 
     @Test func `The age of the oldest record is known`() {
         let core = CoreHarness()
-        #expect(core.oldestUnsettledMilliseconds(core.commands) == nil)
+        #expect(core.oldestUnsettledMilliseconds(core.commandsPartition) == nil)
         core.receive(.update(1))
-        let first = core.oldestUnsettledMilliseconds(core.commands)
+        let first = core.oldestUnsettledMilliseconds(core.commandsPartition)
         core.elapse(5_000)
         core.receive(.update(1, of: "b"))
-        #expect(core.oldestUnsettledMilliseconds(core.commands) == first)
-        for _ in 0..<2 { core.carry() }
+        #expect(core.oldestUnsettledMilliseconds(core.commandsPartition) == first)
+        for _ in 0..<2 { core.admitAndAnswer() }
         core.acknowledgeAll()
         #expect(core.committableOffset == 2)
-        #expect(core.oldestUnsettledMilliseconds(core.commands) == nil)
+        #expect(core.oldestUnsettledMilliseconds(core.commandsPartition) == nil)
     }
 }

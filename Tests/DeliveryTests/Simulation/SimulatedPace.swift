@@ -3,9 +3,9 @@ import LiveActivity
 /// What Redis permitted, recorded at each verdict, to compare with what the phones received.
 struct SimulatedPace {
     /// When Redis learned that APNs accepted an alert, by activity and the sequence of the alert's command.
-    var answered: [String: [Int: Int64]] = [:]
+    var alertAcceptances: [String: [Int: Int64]] = [:]
     /// When Redis last answered `send`, by activity and version.
-    var admitted: [String: [Version: Int64]] = [:]
+    var admissions: [String: [Version: Int64]] = [:]
     /// A draw on the budget of an activity.
     struct Draw {
         var at: Int64
@@ -39,22 +39,22 @@ struct SimulatedPace {
     var lastVerdicts: [String: Sending] = [:]
     var lastSendings: [String: Sending] = [:]
 
-    mutating func started(_ activity: String) { startsArrived.insert(activity) }
+    mutating func noteStart(of activity: String) { startsArrived.insert(activity) }
 
     /// Returns the pushes left in a budget after draws at the given times; nil if a draw found the budget
     /// empty.
-    static func left(in bucket: Policy.Bucket, after draws: some Sequence<Int64>, at now: Int64) -> Int? {
+    static func pushesLeft(in bucket: Policy.Bucket, after draws: some Sequence<Int64>, at now: Int64) -> Int? {
         var fullAt: Int64 = 0
         var left = bucket.pushes
         for time in draws {
-            left = bucket.pushes - missing(bucket, fullAt, time)
+            left = bucket.pushes - missingPushes(bucket, fullAt, time)
             guard left > 0 else { return nil }
             fullAt = max(fullAt, time) + bucket.intervalMilliseconds
         }
-        return bucket.pushes - missing(bucket, fullAt, now)
+        return bucket.pushes - missingPushes(bucket, fullAt, now)
     }
 
-    private static func missing(_ bucket: Policy.Bucket, _ fullAt: Int64, _ now: Int64) -> Int {
+    private static func missingPushes(_ bucket: Policy.Bucket, _ fullAt: Int64, _ now: Int64) -> Int {
         let interval = bucket.intervalMilliseconds
         return Int((max(0, fullAt - now) + interval - 1) / interval)
     }

@@ -24,7 +24,7 @@ struct SimulatedPhone {
     /// The alerts for which Redis answered `alertAwaitsCarrier`, each by the sequence of its command.
     var alertsAwaitingCarrier: Set<Int> = []
     /// The versions that came with priority 10.
-    var urgent: Set<Version> = []
+    var urgentVersions: Set<Version> = []
     /// Rules that a push broke, for example an update that was admitted after the end.
     var violations: [String] = []
 

@@ -3,7 +3,7 @@ import LiveActivity
 
 /// One worker with one lane. It runs the real core; queues of items with due times replace the shells.
 final class SimulatedWorker {
-    struct Assigned {
+    struct Position {
         var coreIndex: UInt32
         var nextOffset: Int64
     }
@@ -34,8 +34,8 @@ final class SimulatedWorker {
     /// The worker's number among all workers of a run, including dead ones.
     let number: Int
     var delivery: Delivery
-    let clockSkew: Int64
-    var assigned: [SimulatedLog.Partition: Assigned] = [:]
+    let clockSkewMilliseconds: Int64
+    var positions: [SimulatedLog.Partition: Position] = [:]
     var nextCommitMilliseconds: Int64 = 0
     /// The calls in the order in which they were sent, because a connection keeps this order.
     var storeCalls: [(dueMilliseconds: Int64, call: StoreCall<[UInt8]>)] = []
@@ -48,12 +48,18 @@ final class SimulatedWorker {
     var productions: [(dueMilliseconds: Int64, production: Production, isAcknowledged: Bool, isAppended: Bool)] = []
 
     /// Commands on their way to the audiences, in runs that simulate audiences.
-    var handedOver: [(dueMilliseconds: Int64, record: UInt32)] = []
+    var handovers: [(dueMilliseconds: Int64, record: UInt32)] = []
     var changes: [PendingAudienceEntries] = []
 
-    init(number: Int, parameters: SimulationParameters, seed: UInt64, clockSkew: Int64, nowMilliseconds: Int64) {
+    init(
+        number: Int,
+        parameters: SimulationParameters,
+        seed: UInt64,
+        clockSkewMilliseconds: Int64,
+        nowMilliseconds: Int64
+    ) {
         self.number = number
-        self.clockSkew = clockSkew
+        self.clockSkewMilliseconds = clockSkewMilliseconds
         var configuration = DeliveryConfiguration(
             applications: [
                 .init(bundleIdentifier: Array(Simulation.application.utf8), hasProduction: true, hasSandbox: false)
@@ -74,12 +80,15 @@ final class SimulatedWorker {
         }
         delivery = Delivery(
             configuration: configuration,
-            now: Moment(monotonicMilliseconds: nowMilliseconds, wallMilliseconds: nowMilliseconds + clockSkew)
+            now: Moment(
+                monotonicMilliseconds: nowMilliseconds,
+                wallMilliseconds: nowMilliseconds + clockSkewMilliseconds
+            )
         )
     }
 
     func moment(_ nowMilliseconds: Int64) -> Moment {
-        Moment(monotonicMilliseconds: nowMilliseconds, wallMilliseconds: nowMilliseconds + clockSkew)
+        Moment(monotonicMilliseconds: nowMilliseconds, wallMilliseconds: nowMilliseconds + clockSkewMilliseconds)
     }
 
     /// The next time at which an item of this worker is due.
@@ -87,7 +96,7 @@ final class SimulatedWorker {
         var due = delivery.nextDueMilliseconds ?? .max
         if let first = storeCalls.first { due = min(due, first.dueMilliseconds) }
         for push in pushes { due = min(due, push.dueMilliseconds) }
-        for entry in handedOver { due = min(due, entry.dueMilliseconds) }
+        for entry in handovers { due = min(due, entry.dueMilliseconds) }
         for change in changes { due = min(due, change.dueMilliseconds) }
         for production in productions { due = min(due, production.dueMilliseconds) }
         return due

@@ -21,7 +21,7 @@ extension Simulation {
         let last = birth + Self.longLifeMilliseconds
         let gap =
             switch random.number(0...9) {
-            case 0...5: Int64(random.number(0...parameters.commandGap))
+            case 0...5: Int64(random.number(0...parameters.commandGapMillisecondsMax))
             case 6...7 where time < edge - 10_000: edge - time + Int64(random.number(-10_000...10_000))
             default: Int64(random.number(0...5 * 3_600_000))
             }
@@ -53,7 +53,7 @@ extension Simulation {
             violations.append("\(activity): \(view.version) is too old \(now - born) ms after it was born")
         }
         if reply.verdict == .tooOld {
-            tooOld.insert(activity)
+            activitiesWithOldUpdate.insert(activity)
             if view.event == .end { violations.append("\(activity): its end is too old") }
         }
     }
@@ -91,7 +91,7 @@ extension Simulation {
     /// alert older.
     func mayBeOld(_ command: String) -> Bool {
         guard !parameters.agesSeconds.isEmpty, let version = versions[command] else { return false }
-        return (now + Int64(parameters.clockSkew)) / 1_000 - version.timestamp
+        return (now + Int64(parameters.clockSkewMillisecondsMax)) / 1_000 - version.timestamp
             > parameters.policy.expiration.alertSeconds
     }
 

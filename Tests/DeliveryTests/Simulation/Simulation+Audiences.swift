@@ -64,13 +64,13 @@ extension Simulation {
     func performAudiences(_ worker: SimulatedWorker) {
         while let record = worker.delivery.nextHandover {
             worker.delivery.handoverTaken()
-            worker.handedOver.append((now + Int64(random.number(0...parameters.latencyMax)), record))
+            worker.handovers.append((now + Int64(random.number(0...parameters.latencyMillisecondsMax)), record))
         }
         while let change = worker.delivery.nextMembershipChange {
             // A change must not arrive before the change ahead of it, because of entries with equal times the
             // last decides.
             let earliest = worker.changes.last?.dueMilliseconds ?? now
-            let due = max(earliest, now + Int64(random.number(0...parameters.latencyMax)))
+            let due = max(earliest, now + Int64(random.number(0...parameters.latencyMillisecondsMax)))
             worker.changes.append(simulated(change, worker.delivery.view(change.member.record), due: due))
             worker.delivery.membershipChangeTaken()
         }
@@ -99,8 +99,8 @@ extension Simulation {
     }
 
     private func handBack(_ worker: SimulatedWorker) {
-        let due = worker.handedOver.filter { $0.dueMilliseconds <= now }
-        worker.handedOver.removeAll { $0.dueMilliseconds <= now }
+        let due = worker.handovers.filter { $0.dueMilliseconds <= now }
+        worker.handovers.removeAll { $0.dueMilliseconds <= now }
         for (_, record) in due {
             let view = worker.delivery.view(record)
             let ending: HandoverEnding
@@ -108,7 +108,7 @@ extension Simulation {
                 ending = .withdrawn
             } else if random.chance(500) {
                 let partition = SimulatedLog.Partition(topic: 0, partition: Int(view.partition))
-                acknowledged[partition, default: []].insert(view.offset)
+                acknowledgedOffsets[partition, default: []].insert(view.offset)
                 ending = .fannedOut
             } else {
                 ending = .outcome(random.chance(500) ? .superseded : .unchanged)

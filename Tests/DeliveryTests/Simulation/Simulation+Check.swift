@@ -5,7 +5,7 @@ import LiveActivity
 extension Simulation {
     func check() {
         checkAudiences()
-        for (activity, final) in finals.sorted(by: { $0.key < $1.key }) {
+        for (activity, final) in finalCommands.sorted(by: { $0.key < $1.key }) {
             guard let phone = phones[activity] else { continue }
             checkFinal(activity, final, phone)
             // If the run loses no answer and no worker, a start with the result `unknown` must still reach
@@ -107,7 +107,7 @@ extension Simulation {
         if mayHaveLostFinal(activity) || mayHaveExpired(activity, final.version) { return }
         // The last update came after the activity's eight hours, so it is not sent. Only an end is still
         // sent.
-        if tooOld.contains(activity), !final.ends { return }
+        if activitiesWithOldUpdate.contains(activity), !final.ends { return }
         if phone.shown?.content != final.content {
             violations.append(
                 "\(activity): shows \(phone.shown?.content ?? -1), not \(final.content); \(outcomes(activity))"
@@ -137,7 +137,7 @@ extension Simulation {
 
     /// Whether the phone may miss the last command: a push failed for good, or Redis or a token was lost.
     func mayHaveLostFinal(_ activity: String) -> Bool {
-        refusedForGood.contains(activity) || wasWiped && parameters.wipesRedis
+        activitiesRefusedForGood.contains(activity) || wasWiped && parameters.wipesRedis
             || activitiesWithoutToken.contains(activity)
     }
 }

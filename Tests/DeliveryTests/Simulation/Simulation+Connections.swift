@@ -20,7 +20,7 @@ extension Simulation {
             checkOffered(record, view, by: worker)
             worker.retryPermission.noteSentPush(now: moment)
             let other = connectionWithRoom(worker, avoiding: view.avoidedConnection) ?? index
-            let due = now + Int64(random.number(0...self.parameters.latencyMax))
+            let due = now + Int64(random.number(0...self.parameters.latencyMillisecondsMax))
             let number = worker.connections[other].number
             worker.pushes.append(
                 .init(dueMilliseconds: due, record: record, fate: fate(parameters), connection: number)
@@ -193,8 +193,8 @@ extension Simulation {
         for (command, outcomes) in results.sorted(by: { $0.key < $1.key }) {
             // Each registration releases a held command again until the command is settled, so a held command
             // may have more outcomes than records.
-            if !outcomes.contains(.held), outcomes.count > appended[command] ?? 0 {
-                violations.append("\(command): \(outcomes.map(\.name)) of \(appended[command] ?? 0) records")
+            if !outcomes.contains(.held), outcomes.count > recordCounts[command] ?? 0 {
+                violations.append("\(command): \(outcomes.map(\.name)) of \(recordCounts[command] ?? 0) records")
             }
             if outcomes.count(where: { $0 == .accepted }) > 1 {
                 violations.append("\(command): accepted twice")

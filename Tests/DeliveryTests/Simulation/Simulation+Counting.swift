@@ -8,15 +8,15 @@ struct SimulatedCounting {
     /// The number of results of records of the commands topic, by activity.
     private(set) var results: [String: Int] = [:]
     /// The number of superseded commands that the results of other commands count, by activity.
-    private(set) var superseded: [String: Int] = [:]
+    private(set) var supersededCounts: [String: Int] = [:]
     private let trace = UnsafeMutableRawBufferPointer.allocate(byteCount: 1, alignment: 1)
 
-    mutating func note(_ view: RecordView) {
+    mutating func countResult(_ view: RecordView) {
         let activity = String(decoding: view.activity, as: UTF8.self)
         // A command that another command's token released already has the result `held`. Its second result
         // must not be counted.
         if view.topic == .commands, view.resultsBefore == 0 { results[activity, default: 0] += 1 }
-        superseded[activity, default: 0] += view.superseded
+        supersededCounts[activity, default: 0] += view.superseded
     }
 
     /// Returns a trace for every fourth record. A record in a trace is freed only when its spans have been
@@ -35,24 +35,24 @@ extension Simulation {
 
     /// Whether a commit may pass a record without a result: a newer command has a result, or will be read
     /// again.
-    func isCountedSafely(_ offset: Int64, of place: SimulatedLog.Partition) -> Bool {
-        guard let command = counting.commands[place]?[offset] else { return false }
+    func isCountedSafely(_ offset: Int64, of partition: SimulatedLog.Partition) -> Bool {
+        guard let command = counting.commands[partition]?[offset] else { return false }
         return newer(than: command)
             .contains { newer in
                 if results[newer]?.isEmpty == false { return true }
-                return counting.commands.contains { place, commands in
-                    commands.contains { $0.value == newer && !isCommitted($0.key, of: place) }
+                return counting.commands.contains { otherPartition, commands in
+                    commands.contains { $0.value == newer && !isCommitted($0.key, of: otherPartition) }
                 }
             }
     }
 
     private func newer(than command: String) -> [String] {
         guard parameters.supersededResults != .each, let version = versions[command],
-            let mark = command.lastIndex(of: "#")
+            let hashIndex = command.lastIndex(of: "#")
         else {
             return []
         }
-        let activity = String(command[..<mark])
+        let activity = String(command[..<hashIndex])
         let isStart = phones[activity]?.device != nil && version.sequence == 1
         guard !isStart else { return [] }
         let rings = { (version: Version) in self.alerts[activity]?.contains(Int(version.sequence)) ?? false }
@@ -66,7 +66,7 @@ extension Simulation {
     /// Checks that the results and counts of each activity add up to its commands, unless a worker or a
     /// result was lost.
     func checkCounts() {
-        if parameters.supersededResults == .each, let one = counting.superseded.first(where: { $0.value > 0 }) {
+        if parameters.supersededResults == .each, let one = counting.supersededCounts.first(where: { $0.value > 0 }) {
             violations.append("\(one.key): commands were counted though each has a result")
         }
         guard parameters.crash == 0, parameters.rebalance == 0, parameters.productionFailure == 0 else { return }
@@ -75,14 +75,16 @@ extension Simulation {
             written[String(command.prefix { $0 != "#" }), default: 0] += 1
         }
         for (activity, count) in written.sorted(by: { $0.key < $1.key }) {
-            let (results, superseded) = (counting.results[activity] ?? 0, counting.superseded[activity] ?? 0)
+            let (results, superseded) = (counting.results[activity] ?? 0, counting.supersededCounts[activity] ?? 0)
             if results + superseded != count {
                 violations.append("\(activity): \(results) results and \(superseded) counted of \(count) commands")
             }
         }
-        let without = workers.reduce(0) { $0 + ($1?.delivery.counters(of: 0).supersededWithoutResult ?? 0) }
-        if without != counting.superseded.values.reduce(0, +) {
-            violations.append("\(without) commands without a result, but the results count others")
+        let commandsWithoutResult = workers.reduce(0) {
+            $0 + ($1?.delivery.counters(of: 0).supersededWithoutResult ?? 0)
+        }
+        if commandsWithoutResult != counting.supersededCounts.values.reduce(0, +) {
+            violations.append("\(commandsWithoutResult) commands without a result, but the results count others")
         }
     }
 }

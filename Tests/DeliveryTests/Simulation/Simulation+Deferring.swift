@@ -15,8 +15,8 @@ extension Simulation {
     /// Whether a worker can read a record now; a deferred record only when it is due.
     var hasUnreadRecords: Bool {
         workers.contains { worker in
-            worker?.assigned
-                .contains { place, entry in log.hasRecord(place, at: entry.nextOffset, now: now) } ?? false
+            worker?.positions
+                .contains { partition, entry in log.hasRecord(partition, at: entry.nextOffset, now: now) } ?? false
         }
     }
 
@@ -25,8 +25,8 @@ extension Simulation {
         guard parameters.deferrals != nil else { return .max }
         var due = Int64.max
         for case let worker? in workers {
-            for (place, entry) in worker.assigned where place.topic == 2 {
-                guard let records = log.records[place], entry.nextOffset < records.count,
+            for (partition, entry) in worker.positions where partition.topic == 2 {
+                guard let records = log.records[partition], entry.nextOffset < records.count,
                     let deferral = records[Int(entry.nextOffset)].deferral
                 else { continue }
                 due = min(due, deferral.dueMilliseconds)
@@ -38,7 +38,9 @@ extension Simulation {
     /// Makes a pool's deferred commands readable at once when the pool accepts pushes again.
     func readDeferredEarly(_ worker: SimulatedWorker) {
         guard worker.delivery.takePoolRecovery() else { return }
-        for place in worker.assigned.keys where place.topic == 2 { log.readAllDeferred(of: place, now: now) }
+        for partition in worker.positions.keys where partition.topic == 2 {
+            log.readAllDeferred(of: partition, now: now)
+        }
     }
 
     /// Records that Kafka has acknowledged a command in the deferred topic.
@@ -50,19 +52,19 @@ extension Simulation {
         var writer = JSONWriter()
         Array(Simulation.application.utf8).withUnsafeBytes { view.deferredCommand(app: $0).write(to: &writer) }
         let due = now + deferrals.delayMilliseconds
-        let (place, offset) = log.append(Array(writer.bytes), view.deferral, dueMilliseconds: due)
-        counting.commands[place, default: [:]][offset] = identifier
+        let (partition, offset) = log.append(Array(writer.bytes), view.deferral, dueMilliseconds: due)
+        counting.commands[partition, default: [:]][offset] = identifier
         guard view.topic == .commands else { return }
         let source = SimulatedLog.Partition(topic: 0, partition: Int(view.partition))
-        acknowledged[source, default: []].insert(view.offset)
+        acknowledgedOffsets[source, default: []].insert(view.offset)
     }
 
     /// A start that was deferred had its draw refunded, and draws again. Records the time of the second draw.
     func noteDrawAgain(_ view: RecordView, of activity: String) {
-        guard parameters.deferrals != nil, let drawn = pace.lastStartDraws[activity] else { return }
+        guard parameters.deferrals != nil, let drawMilliseconds = pace.lastStartDraws[activity] else { return }
         let device = String(decoding: view.device, as: UTF8.self)
-        guard let place = pace.startDraws[device]?.firstIndex(where: { $0.activity == activity }) else { return }
-        pace.startDraws[device]?[place].at = drawn
+        guard let index = pace.startDraws[device]?.firstIndex(where: { $0.activity == activity }) else { return }
+        pace.startDraws[device]?[index].at = drawMilliseconds
     }
 
     /// Whether a newer state without an alert may have passed the activity's deferred alert. Only the lane
@@ -75,18 +77,19 @@ extension Simulation {
     /// Checks that the committed offset stays near the log's end, also during an outage of APNs.
     func checkFollowing(_ worker: SimulatedWorker) {
         guard let deferrals = parameters.deferrals, parameters.redisLoss == 0, parameters.productionFailure == 0,
-            parameters.connections == nil, parameters.pushFailure == 0, parameters.limited == 0,
-            parameters.latencyMax < 100
+            parameters.connections == nil, parameters.pushFailure == 0, parameters.limitAnswer == 0,
+            parameters.latencyMillisecondsMax < 100
         else { return }
         // A record may wait until it is deferred, and then until it is read again. The factor 2 is for a
         // command behind it, which waits as long again.
-        let patience = 2 * (deferrals.afterMilliseconds + deferrals.delayMilliseconds) + 15_000
-        for (place, entry) in worker.assigned where place.topic == 0 {
-            guard let since = worker.delivery.oldestUnsettledMilliseconds(entry.coreIndex), now - since > patience
+        let waitMillisecondsMax = 2 * (deferrals.afterMilliseconds + deferrals.delayMilliseconds) + 15_000
+        for (partition, entry) in worker.positions where partition.topic == 0 {
+            guard let since = worker.delivery.oldestUnsettledMilliseconds(entry.coreIndex),
+                now - since > waitMillisecondsMax
             else {
                 continue
             }
-            violations.append("\(place): a record has not been settled for \(now - since) ms")
+            violations.append("\(partition): a record has not been settled for \(now - since) ms")
         }
     }
 }

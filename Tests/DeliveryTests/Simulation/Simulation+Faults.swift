@@ -61,7 +61,7 @@ extension Simulation {
             )
         }
         if skipped == nil { violations.append("the metadata of a commit of \(partition) was refused") }
-        worker.assigned[partition] = .init(coreIndex: number, nextOffset: commit.offset)
+        worker.positions[partition] = .init(coreIndex: number, nextOffset: commit.offset)
         owners[partition] = owner
     }
 
@@ -69,9 +69,9 @@ extension Simulation {
     /// in the middle of it, or loses the partition without a revocation.
     private func moveAPartition() {
         guard let partition = log.allPartitions.randomElement(using: &random), let owner = owners[partition],
-            let worker = workers[owner], let entry = worker.assigned[partition], entry.nextOffset != .max
+            let worker = workers[owner], let entry = worker.positions[partition], entry.nextOffset != .max
         else { return }
-        worker.assigned[partition]?.nextOffset = .max
+        worker.positions[partition]?.nextOffset = .max
         if commits.areHandoversOrderly {
             worker.delivery.beginRevoking(entry.coreIndex, now: worker.moment(now))
             return giveWhenDrained(partition, of: worker, entry.coreIndex)
@@ -107,7 +107,7 @@ extension Simulation {
 
     private func give(_ partition: SimulatedLog.Partition, of worker: SimulatedWorker, _ number: UInt32) {
         worker.delivery.release(partition: number, now: worker.moment(now))
-        worker.assigned[partition] = nil
+        worker.positions[partition] = nil
         assign(partition, to: random.number(0...parameters.workers - 1))
     }
 
@@ -136,7 +136,7 @@ extension Simulation {
             noteDeferral(worker.delivery.view(entry.production.record))
         }
         trace?("\(now % 1_000_000) crash of \(number)")
-        let allPartitions = worker.assigned.keys.sorted()
+        let allPartitions = worker.positions.keys.sorted()
         workers[number] = makeWorker()
         for partition in allPartitions { assign(partition, to: number) }
     }
@@ -148,7 +148,7 @@ extension Simulation {
     }
 
     func commit(_ worker: SimulatedWorker) {
-        for (partition, entry) in worker.assigned {
+        for (partition, entry) in worker.positions {
             guard let progress = worker.delivery.progress(entry.coreIndex) else { continue }
             let before = log.commits[partition] ?? SimulatedLog.Commit()
             if progress.committableOffset < before.offset { continue }
@@ -176,7 +176,7 @@ extension Simulation {
     }
 
     private func checkCommitted(_ offset: Int64, of partition: SimulatedLog.Partition) {
-        guard !(acknowledged[partition]?.contains(offset) ?? false), !isCountedSafely(offset, of: partition)
+        guard !(acknowledgedOffsets[partition]?.contains(offset) ?? false), !isCountedSafely(offset, of: partition)
         else { return }
         violations.append("offset \(offset) of \(partition) was committed without an acknowledged result")
     }

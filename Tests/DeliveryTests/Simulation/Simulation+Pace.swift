@@ -24,7 +24,7 @@ extension Simulation {
         case (.settle, .settled):
             if case .settle(_, .accepted, _, _, let alert?) = call.operation { noteAnswered(alert, of: activity) }
         case (.admit, .send):
-            pace.admitted[activity, default: [:]][view.version] = now
+            pace.admissions[activity, default: [:]][view.version] = now
             checkSpacing(&pace.lastVerdicts, of: activity, .init(at: now, version: view.version))
             let isDrawn = pace.draws[activity]?.contains { $0.version == view.version } ?? false
             guard reply.priority == 10, !isDrawn else { return }
@@ -40,13 +40,16 @@ extension Simulation {
 
     private func noteAnswered(_ alert: Version, of activity: String) {
         let sequence = Int(alert.sequence)
-        if pace.answered[activity]?[sequence] == nil { pace.answered[activity, default: [:]][sequence] = now }
+        if pace.alertAcceptances[activity]?[sequence] == nil {
+            pace.alertAcceptances[activity, default: [:]][sequence] = now
+        }
     }
 
     /// Checks that Redis admits no push with an alert after it has learned that APNs accepted this alert.
     func checkRing(_ alert: Int, with view: RecordView, of activity: String) {
         guard alert >= 0, !wasWiped, !view.isStart, phones[activity]?.alerts.contains(alert) ?? false,
-            let answered = pace.answered[activity]?[alert], let admitted = pace.admitted[activity]?[view.version],
+            let answered = pace.alertAcceptances[activity]?[alert],
+            let admitted = pace.admissions[activity]?[view.version],
             admitted > answered
         else { return }
         violations.append("\(activity): the alert of #\(alert) rang again with \(view.version)")
@@ -83,15 +86,15 @@ extension Simulation {
     /// sufficient.
     func checkPace() {
         for (activity, phone) in phones.sorted(by: { $0.key < $1.key }) {
-            let draws = pace.draws[activity, default: []].filter { phone.urgent.contains($0.version) }
-            if draws.count < phone.urgent.count {
+            let draws = pace.draws[activity, default: []].filter { phone.urgentVersions.contains($0.version) }
+            if draws.count < phone.urgentVersions.count {
                 violations.append("\(activity): a push of priority 10 was not drawn")
             }
             checkBudget(of: activity, draws)
         }
         for (device, draws) in pace.startDraws.sorted(by: { $0.key < $1.key }) {
             let arrived = draws.filter { pace.startsArrived.contains($0.activity) }.map(\.at).sorted()
-            if SimulatedPace.left(in: parameters.policy.startBudget, after: arrived, at: now) == nil {
+            if SimulatedPace.pushesLeft(in: parameters.policy.startBudget, after: arrived, at: now) == nil {
                 violations.append("\(device): more starts than its budget holds")
             }
         }
@@ -111,7 +114,7 @@ extension Simulation {
         let born = pace.births[activity]?.values.max() ?? 0
         var times: [Int64] = []
         for draw in draws where draw.at >= born {
-            let left = SimulatedPace.left(in: bucket, after: times, at: draw.at) ?? 0
+            let left = SimulatedPace.pushesLeft(in: bucket, after: times, at: draw.at) ?? 0
             if left <= (draw.mayUseReserve ? 0 : bucket.reservedForAlerts) {
                 violations.append("\(activity): \(draw.version) of priority 10 with \(left) left")
             }

@@ -46,13 +46,13 @@ extension Simulation {
         for number in 1...count {
             time +=
                 parameters.livesLong
-                ? longGap(birth: birth, time: time) : Int64(random.number(0...parameters.commandGap))
+                ? longGap(birth: birth, time: time) : Int64(random.number(0...parameters.commandGapMillisecondsMax))
             sequence += 1
             let isLast = number == count
             if parameters.sameContent == 0 || !random.chance(parameters.sameContent) { content = number }
             let ends = isLast && random.chance(800)
             if isLast {
-                finals[activity] = (version(of: activity, at: time, sequence), content, ends)
+                finalCommands[activity] = (version(of: activity, at: time, sequence), content, ends)
             }
             let supplies = isSilent && !isLate && (number == 1 || random.chance(parameters.suppliedToken))
             let event = ends ? Event.end : .update
@@ -70,7 +70,7 @@ extension Simulation {
                 { [self] in
                     // If the command has not been written for the first time yet, its second record waits for
                     // one second.
-                    guard let value = written[identifier] else {
+                    guard let value = recordTexts[identifier] else {
                         return bringToken(activity, among: commands, at: now + 1_000)
                     }
                     guard let token = phones[activity]?.token else { return }
@@ -123,7 +123,7 @@ extension Simulation {
                 (
                     time,
                     { [self] in
-                        written[identifier] = value
+                        recordTexts[identifier] = value
                         var record = value
                         if let token = tokenOfCommand(of: activity, isSupplied: hasOwnToken) {
                             record = "{\"token\":\"\(token)\",\"environment\":\"production\"," + value.dropFirst()
@@ -149,7 +149,7 @@ extension Simulation {
     }
 
     private func append(_ command: String, of activity: String, _ value: String, at time: Int64) {
-        appended[command, default: 0] += 1
+        recordCounts[command, default: 0] += 1
         let (partition, offset) = log.append(topic: 0, key: activity, value: value, at: time)
         counting.commands[partition, default: [:]][offset] = command
     }
@@ -245,7 +245,7 @@ extension Simulation {
         checkAge(view, of: activity)
         checkRing(shown.alert, with: view, of: activity)
         phone.receive(view.event, shown)
-        if view.priority == 10 { phone.urgent.insert(view.version) }
+        if view.priority == 10 { phone.urgentVersions.insert(view.version) }
         // After Redis has lost all data, a push may be repeated with another timestamp. The phone still shows
         // the right state.
         if !wasWiped { violations.append(contentsOf: phone.violations) }
@@ -264,7 +264,7 @@ extension Simulation {
             return (.rejected, 400, -1)
         }
         phones[activity]?.start(shown)
-        pace.started(activity)
+        pace.noteStart(of: activity)
         let delay = Int64(random.number(0...3_000))
         script.append((now + delay, { [self] in registerActivity(activity) }))
         return (.accepted, 200, -1)

@@ -28,7 +28,7 @@ final class Simulation {
     var startTokens: [String: String] = [:]
     var script: [(at: Int64, action: () -> Void)] = []
     /// The command that each activity must show at the end of the run.
-    var finals: [String: (version: Version, content: Int, ends: Bool)] = [:]
+    var finalCommands: [String: (version: Version, content: Int, ends: Bool)] = [:]
     var results: [String: [Outcome]] = [:]
     /// The version of each command.
     var versions: [String: Version] = [:]
@@ -36,10 +36,10 @@ final class Simulation {
     private(set) var verdicts: Set<StoreVerdict> = []
     var commandsSent = 0
     /// The number of records written for each command.
-    var appended: [String: Int] = [:]
+    var recordCounts: [String: Int] = [:]
     /// The text of each command's record.
-    var written: [String: String] = [:]
-    var acknowledged: [SimulatedLog.Partition: Set<Int64>] = [:]
+    var recordTexts: [String: String] = [:]
+    var acknowledgedOffsets: [SimulatedLog.Partition: Set<Int64>] = [:]
     var violations: [String] = []
     var wasWiped = false
     var redisAwayUntil = Int64.min
@@ -57,7 +57,7 @@ final class Simulation {
     /// Activities whose token was removed and never replaced.
     var activitiesWithoutToken: Set<String> = []
     /// Activities with a push that APNs refused for good.
-    var refusedForGood: Set<String> = []
+    var activitiesRefusedForGood: Set<String> = []
     /// The sequences of the commands with an alert, by activity.
     var alerts: [String: [Int]] = [:]
     /// How many seconds older an activity's commands are than their records, by activity.
@@ -71,7 +71,7 @@ final class Simulation {
     var firstKnownMilliseconds: [String: Int64] = [:]
     var startsAllowed: Set<String> = []
     /// Activities with an update that came after their eight hours.
-    var tooOld: Set<String> = []
+    var activitiesWithOldUpdate: Set<String> = []
     var counting = SimulatedCounting()
     let commits: SimulatedCommits
     /// How many times the first result of a record was written, by partition and offset.
@@ -100,24 +100,23 @@ final class Simulation {
         log = SimulatedLog(partitions: parameters.partitions, topics: parameters.deferrals == nil ? 2 : 3)
         store = StoreModel(nowMilliseconds: now)
         store.heldStartsMax = parameters.heldStartsMax
-        let faulty = parameters.livesLong ? Self.longLifeMilliseconds : parameters.commandsMilliseconds
-        faultsUntil = now + faulty + 4_000
+        let faultyMilliseconds = parameters.livesLong ? Self.longLifeMilliseconds : parameters.commandsMillisecondsMax
+        faultsUntil = now + faultyMilliseconds + 4_000
         for _ in 0..<parameters.workers { workers.append(makeWorker()) }
         for partition in log.allPartitions { owners[partition] = random.number(0...parameters.workers - 1) }
-        for (partition, owner) in owners.sorted(by: { $0.key < $1.key }) {
-            assign(partition, to: owner)
-        }
+        for (partition, owner) in owners.sorted(by: { $0.key < $1.key }) { assign(partition, to: owner) }
         makeScenario()
     }
 
     func makeWorker() -> SimulatedWorker {
         workersMade += 1
-        let skew = parameters.clockSkew == 0 ? 0 : Int64(random.number(-parameters.clockSkew...parameters.clockSkew))
+        let skewMax = parameters.clockSkewMillisecondsMax
+        let skew = skewMax == 0 ? 0 : Int64(random.number(-skewMax...skewMax))
         return SimulatedWorker(
             number: workersMade,
             parameters: parameters,
             seed: random.next(),
-            clockSkew: skew,
+            clockSkewMilliseconds: skew,
             nowMilliseconds: now
         )
     }
@@ -189,28 +188,28 @@ final class Simulation {
 
     private func feed(_ worker: SimulatedWorker) {
         let most = random.number(1...20)
-        for partition in worker.assigned.keys.sorted() {
+        for partition in worker.positions.keys.sorted() {
             var taken = 0
-            while taken < most, worker.delivery.canReceive, let entry = worker.assigned[partition],
+            while taken < most, worker.delivery.canReceive, let entry = worker.positions[partition],
                 let records = log.records[partition], log.hasRecord(partition, at: entry.nextOffset, now: now),
                 worker.delivery.hasRoom(for: entry.nextOffset, partition: entry.coreIndex)
             {
                 let record = records[Int(entry.nextOffset)]
                 receive(record, at: entry, by: worker)
-                worker.assigned[partition]?.nextOffset += 1
+                worker.positions[partition]?.nextOffset += 1
                 taken += 1
             }
         }
     }
 
     private func reportLag(of worker: SimulatedWorker) {
-        for (partition, entry) in worker.assigned where partition.topic == 0 && entry.nextOffset != .max {
+        for (partition, entry) in worker.positions where partition.topic == 0 && entry.nextOffset != .max {
             let behind = Int64(log.records[partition]?.count ?? 0) - entry.nextOffset
             worker.delivery.noteLag(entry.coreIndex, recordsBehind: behind, now: worker.moment(now))
         }
     }
 
-    private func receive(_ record: SimulatedLog.Record, at entry: SimulatedWorker.Assigned, by worker: SimulatedWorker)
+    private func receive(_ record: SimulatedLog.Record, at entry: SimulatedWorker.Position, by worker: SimulatedWorker)
     {
         record.key.withUnsafeBytes { key in
             (record.value ?? [])
@@ -238,7 +237,7 @@ final class Simulation {
         {
             worker.delivery.storeCallTaken()
             let earliest = worker.storeCalls.last?.dueMilliseconds ?? now
-            let due = max(earliest, now + Int64(random.number(0...parameters.latencyMax)))
+            let due = max(earliest, now + Int64(random.number(0...parameters.latencyMillisecondsMax)))
             worker.storeCalls.append((due, call))
         }
         if now < apnsAwayUntil || isPoolAway {
@@ -249,7 +248,7 @@ final class Simulation {
             while worker.pushes.count < parameters.streams,
                 let record = worker.delivery.nextPush(Self.pool, now: moment)
             {
-                let due = now + Int64(random.number(0...parameters.latencyMax))
+                let due = now + Int64(random.number(0...parameters.latencyMillisecondsMax))
                 worker.pushes.append(.init(dueMilliseconds: due, record: record, fate: fate()))
                 noteSending(worker.delivery.view(record), by: worker)
             }
@@ -257,7 +256,7 @@ final class Simulation {
         while let production = worker.delivery.nextProduction(now: moment) {
             worker.delivery.productionTaken(production)
             let fails = now < faultsUntil && random.chance(parameters.productionFailure)
-            let due = now + Int64(random.number(0...parameters.latencyMax))
+            let due = now + Int64(random.number(0...parameters.latencyMillisecondsMax))
             worker.productions.append((due, production, !fails, !fails || random.chance(500)))
         }
     }
@@ -265,7 +264,7 @@ final class Simulation {
     func fate() -> SimulatedWorker.PushFate {
         guard now < faultsUntil else { return .answered }
         if random.chance(parameters.pushFailure) { return .refused(status: random.chance(500) ? 503 : 429) }
-        if parameters.limited > 0, random.chance(parameters.limited) { return .refused(status: 429) }
+        if parameters.limitAnswer > 0, random.chance(parameters.limitAnswer) { return .refused(status: 429) }
         if random.chance(parameters.pushLoss) { return random.chance(500) ? .lostBefore : .lostAfter }
         return .answered
     }
@@ -346,7 +345,7 @@ final class Simulation {
         trace?("\(now % 1_000_000) \(identifier(view)) \(disposition)")
         // Only a rejected push fails for good. After a 410 the command waits for the next token.
         if disposition == .rejected {
-            refusedForGood.insert(String(decoding: view.activity, as: UTF8.self))
+            activitiesRefusedForGood.insert(String(decoding: view.activity, as: UTF8.self))
         }
         worker.delivery.pushAnswered(
             push.record,
@@ -393,8 +392,8 @@ final class Simulation {
         trace?("\(now % 1_000_000) \(identifier) result \(view.outcome.name)")
         results[identifier, default: []].append(view.outcome)
         let partition = SimulatedLog.Partition(of: view)
-        acknowledged[partition, default: []].insert(view.offset)
+        acknowledgedOffsets[partition, default: []].insert(view.offset)
         if view.resultsBefore == 0 { firstResults[partition, default: [:]][view.offset, default: 0] += 1 }
-        counting.note(view)
+        counting.countResult(view)
     }
 }

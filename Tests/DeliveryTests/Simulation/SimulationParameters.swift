@@ -65,10 +65,10 @@ struct SimulationParameters {
     var inFlightMax: Int
     var streams: Int
     /// The maximum milliseconds between two commands of an activity.
-    var commandGap: Int
+    var commandGapMillisecondsMax: Int
     /// The longest time in which an activity gets all its commands.
-    var commandsMilliseconds: Int64 { Int64(commandGap * commandsPerActivity) }
-    var latencyMax: Int
+    var commandsMillisecondsMax: Int64 { Int64(commandGapMillisecondsMax * commandsPerActivity) }
+    var latencyMillisecondsMax: Int
     /// The chances of faults, in per mille of calls, pushes, records, or steps of 100 ms.
     var redisLoss: Int
     var pushFailure: Int
@@ -80,7 +80,7 @@ struct SimulationParameters {
     /// Whether Redis loses everything once, in the middle of the run.
     var wipesRedis: Bool
     /// The maximum error of each worker's wall clock in milliseconds.
-    var clockSkew: Int
+    var clockSkewMillisecondsMax: Int
     /// Per mille of apps that never register; their tokens come with their commands.
     var silentApp = 0
     /// Per mille of the later commands of an app that never registers. These commands bring the token; the
@@ -100,7 +100,7 @@ struct SimulationParameters {
     /// Per mille of updates with a priority.
     var priority = 0
     /// Per mille of pushes that APNs answers with 429.
-    var limited = 0
+    var limitAnswer = 0
     /// Per mille of apps that allow frequent updates.
     var frequent = 0
     /// The number of activities started on one device.
@@ -142,8 +142,8 @@ struct SimulationParameters {
         recordsMax = [64, 64, 128, 4096][random.number(0...3)]
         inFlightMax = [1, 2, 1000][random.number(0...2)]
         streams = [1, 3, 1000][random.number(0...2)]
-        commandGap = [5, 300, 2_500][random.number(0...2)]
-        latencyMax = [2, 40, 700][random.number(0...2)]
+        commandGapMillisecondsMax = [5, 300, 2_500][random.number(0...2)]
+        latencyMillisecondsMax = [2, 40, 700][random.number(0...2)]
         redisLoss = [0, 0, 20, 150][random.number(0...3)]
         pushFailure = [0, 0, 50, 300][random.number(0...3)]
         pushLoss = [0, 0, 30, 200][random.number(0...3)]
@@ -153,7 +153,7 @@ struct SimulationParameters {
         tokenRotation = [0, 0, 60][random.number(0...2)]
         wipesRedis = random.chance(100)
         // A larger error than a timestamp's allowed lead would make commands invalid.
-        clockSkew = [0, 0, 240_000][random.number(0...2)]
+        clockSkewMillisecondsMax = [0, 0, 240_000][random.number(0...2)]
         switch kind {
         case .plain: break
         case .tokens:
@@ -248,7 +248,7 @@ struct SimulationParameters {
         policy.startBudget = bucket(random.number(1...3), [120, 3_600][random.number(0...1)], 0)
         alert = [0, 150, 500][random.number(0...2)]
         priority = [0, 300][random.number(0...1)]
-        limited = [0, 50, 300][random.number(0...2)]
+        limitAnswer = [0, 50, 300][random.number(0...2)]
         frequent = [0, 500, 1_000][random.number(0...2)]
         activitiesPerDevice = [1, 2, 6][random.number(0...2)]
         readAheadLag = [1_000_000, 4, 20][random.number(0...2)]
