@@ -14,7 +14,7 @@ final class CoreRun {
     private var delivery: Delivery
     private var now = Moment(monotonicMilliseconds: 1_000_000, wallMilliseconds: Feed.firstTimestamp * 1_000)
     private let partition: UInt32
-    private let pool = PoolIndex(application: 0, environment: .production)
+    private let pool = PoolIdentifier(application: 0, environment: .production)
     private var feed: Feed
     private let token = Array("80f3c1d2a4b596e7080f3c1d2a4b596e7080f3c1d2a4b596e7080f3c1d2a4b59".utf8)
     private let topic: [UInt8]
@@ -40,7 +40,7 @@ final class CoreRun {
             guard let contract else { preconditionFailure("the benchmark's shapes can be read") }
             configuration.applications[0].contract = ContractRule(contract: contract, rejectsMismatches: true)
         }
-        configuration.inFlightMaxPerPool = Self.activitiesPerBatch
+        configuration.pushesInFlightPerPoolMax = Self.activitiesPerBatch
         topic = configuration.commandsTopic
         delivery = Delivery(configuration: configuration, now: now)
         guard let partitionIndex = delivery.assign(topic: .commands, number: 0) else {

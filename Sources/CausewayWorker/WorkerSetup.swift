@@ -278,7 +278,7 @@ struct WorkerSetup: @unchecked Sendable {
         delivery.registrationsTopic = Array(configuration.kafka.topics.registrations.utf8)
         delivery.deferredTopic = Array(configuration.kafka.topics.deferred.utf8)
         delivery.supersededResults = configuration.kafka.supersededResults
-        delivery.inFlightMaxPerPool =
+        delivery.pushesInFlightPerPoolMax =
             configuration.apns.connectionsPerPool * configuration.apns.inFlightPerConnection
         delivery.policies = configuration.policies
         delivery.retryMaxMilliseconds = Int64(worker.retryMaxMilliseconds)
@@ -381,7 +381,7 @@ struct WorkerSetup: @unchecked Sendable {
                     pool.connectTimeoutMilliseconds = Int64(configuration.apns.connectTimeoutMilliseconds)
                     try pool.validate()
                     return LaneSetup.Pool(
-                        index: PoolIndex(application: UInt16(position), environment: environment),
+                        index: PoolIdentifier(application: UInt16(position), environment: environment),
                         name: "\(app.name)/\(environment.name)",
                         configuration: pool,
                         tokens: source,

@@ -138,7 +138,7 @@ public struct Delivery: ~Copyable {
     public func counters(of application: Int) -> ApplicationCounters { countersByApplication[application] }
 
     /// Returns the number of admitted pushes of a pool that wait for a stream.
-    public func pushesWaiting(_ pool: PoolIndex) -> Int { pools.readyCount(of: PoolKey(pool)) }
+    public func pushesWaiting(_ pool: PoolIdentifier) -> Int { pools.readyCount(of: PoolKey(pool)) }
 
     /// Whether one more record may be received: the lane is below its limits of records, of their bytes and
     /// of activities. (R4)

@@ -299,7 +299,7 @@ import Testing
         let harness = RoundHarness()
         harness.appendCommand(1, channel: try channel())
         harness.settle()
-        let pool = PoolIndex(application: 0, environment: .production)
+        let pool = PoolIdentifier(application: 0, environment: .production)
         let offered = harness.core.nextPush(pool, inFlightMax: 10, now: harness.moment)
         harness.core.pushReturned(try #require(offered))
         let inFlight = harness.core.inFlight(pool)

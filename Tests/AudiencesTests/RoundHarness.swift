@@ -327,7 +327,7 @@ final class RoundHarness {
     /// - Parameter inFlightMax: how many pushes the pool may have in flight.
     @discardableResult
     func send(atMost count: Int = .max, application: UInt16 = 0, inFlightMax: Int = 1_000) -> [SentPush] {
-        let pool = PoolIndex(application: application, environment: .production)
+        let pool = PoolIdentifier(application: application, environment: .production)
         var sent: [SentPush] = []
         while sent.count < count, let push = core.nextPush(pool, inFlightMax: inFlightMax, now: moment) {
             let text = String(decoding: push.body, as: UTF8.self)

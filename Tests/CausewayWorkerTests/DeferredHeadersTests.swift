@@ -14,7 +14,7 @@ import Testing
         receivedMilliseconds: 1_790_000_000_002,
         attempts: 4,
         resultsBefore: 1,
-        superseded: 12,
+        supersededCount: 12,
         registeredAtMilliseconds: 1_790_000_000_003,
         claim: .max,
         isHeldStart: true,

@@ -247,7 +247,7 @@ extension Audiences {
     }
 
     /// Returns the next broadcast of a pool; nil if none may be sent now.
-    mutating func nextBroadcast(_ pool: PoolIndex, permitsRetry: Bool, now: Moment) -> AudiencePush? {
+    mutating func nextBroadcast(_ pool: PoolIdentifier, permitsRetry: Bool, now: Moment) -> AudiencePush? {
         let (application, environment) = (Int(pool.application), Int(pool.environment.rawValue))
         while let channel = popQueue(application, environment) {
             let slot = channels[channel]

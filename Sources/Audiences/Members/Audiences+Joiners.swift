@@ -157,7 +157,7 @@ extension Audiences {
     }
 
     /// Returns the push to the next member in a pool's queue; nil if none can be sent.
-    mutating func nextJoinerPush(_ pool: PoolIndex, permitsRetry: Bool, now: Moment) -> AudiencePush? {
+    mutating func nextJoinerPush(_ pool: PoolIdentifier, permitsRetry: Bool, now: Moment) -> AudiencePush? {
         let (application, environment) = (Int(pool.application), Int(pool.environment.rawValue))
         while case let membership = queues[application].firstJoiner[environment], membership != .max {
             let slot = memberships[membership]

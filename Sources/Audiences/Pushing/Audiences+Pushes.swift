@@ -27,7 +27,7 @@ extension Audiences {
     }
 
     /// Returns the number of a pool's pushes in flight.
-    public func inFlight(_ pool: PoolIndex) -> Int {
+    public func inFlight(_ pool: PoolIdentifier) -> Int {
         queues[Int(pool.application)].pushesInFlight[Int(pool.environment.rawValue)]
     }
 
@@ -38,7 +38,7 @@ extension Audiences {
     ///   - permitsRetry: whether the pool may retry pushes now. First attempts are always permitted.
     ///   - inFlightMax: the value of ``inFlightMax(streams:singleCommandsWait:)``.
     public mutating func nextPush(
-        _ pool: PoolIndex,
+        _ pool: PoolIdentifier,
         permitsRetry: Bool = true,
         inFlightMax: Int,
         now: Moment

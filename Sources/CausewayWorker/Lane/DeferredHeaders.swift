@@ -55,7 +55,7 @@ enum DeferredHeaders {
         let numbers: [any FixedWidthInteger] = [
             deferral.topic.rawValue, deferral.partition, deferral.offset, deferral.count,
             recordMilliseconds, deferral.receivedMilliseconds, deferral.attempts, deferral.resultsBefore,
-            deferral.superseded, registeredAtMilliseconds, deferral.claim, flags(of: deferral),
+            deferral.supersededCount, registeredAtMilliseconds, deferral.claim, flags(of: deferral),
             alert?.timestamp ?? -1, alert?.sequence ?? 0, deferral.statePriority, deferral.isAlertExpired ? 1 : 0,
             deferral.serviceFaults, deferral.pauseEndMilliseconds,
         ]
@@ -101,7 +101,7 @@ enum DeferredHeaders {
             receivedMilliseconds: receivedMilliseconds,
             attempts: attempts,
             resultsBefore: resultsBefore,
-            superseded: superseded,
+            supersededCount: superseded,
             registeredAtMilliseconds: registeredAtMilliseconds,
             claim: claim,
             isHeldStart: flags & heldStartFlag != 0,

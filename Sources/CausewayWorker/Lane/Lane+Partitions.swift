@@ -21,7 +21,7 @@ extension Lane {
         }
         if let committedOffset, order.isReadAgain {
             committedOffset.metadata.withUnsafeBytes {
-                delivery.readAgain(coreIndex, below: committedOffset.offset, metadata: $0)
+                delivery.noteRecordsReadAgain(coreIndex, below: committedOffset.offset, metadata: $0)
             }
         } else if let committedOffset {
             resume(coreIndex, at: committedOffset, order)

@@ -70,7 +70,7 @@ extension Lane {
                 result.priority = view.priority
             }
             result.isLifetimeCommand = view.isLifetimeCommand
-            result.supersededCount = view.superseded
+            result.supersededCount = view.supersededCount
             result.isDemoted = view.isDemoted
             result.budgetLeft = view.budgetLeft
             result.droppedFieldNames = view.droppedFields

@@ -69,7 +69,7 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, ThreadLog {
     /// The audience core's productions that Kafka has not acknowledged.
     var audienceProductionsInFlight = 0
     private(set) lazy var audienceStore = AudienceStore(loop: loop, configuration: setup.redis, handler: storeRelay)
-    /// The pools by app and environment, in the order of `PoolIndex`.
+    /// The pools by app and environment, in the order of `PoolIdentifier`.
     var pools: [LanePool] = []
     var writer = JSONWriter()
     /// Whether the deferred topic has as many partitions as the commands topic.

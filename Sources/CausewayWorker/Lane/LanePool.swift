@@ -8,7 +8,7 @@ import Observability
 final class LanePool {
     /// The pool's number in the metrics.
     let number: Int
-    let index: PoolIndex
+    let index: PoolIdentifier
     let pool: Pool
     /// Whether the pool refused a push. The lane gives it no further push until the pool reports room.
     fileprivate(set) var isFull = false

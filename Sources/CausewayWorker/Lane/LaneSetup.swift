@@ -12,7 +12,7 @@ import Redis
 struct LaneSetup: @unchecked Sendable {
     /// The settings of one APNs pool, which every lane has.
     struct Pool {
-        var index: PoolIndex
+        var index: PoolIdentifier
         var name: String
         var configuration: PoolConfiguration
         var tokens: ProviderTokenSource

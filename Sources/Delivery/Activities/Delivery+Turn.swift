@@ -97,7 +97,7 @@ extension Delivery {
     /// unknown when the credit was taken.
     /// - Returns: false if that pool has its maximum of pushes in flight.
     @inline(__always)
-    mutating func moveCredit(of activity: UInt32, to pool: PoolIndex, now: Moment) -> Bool {
+    mutating func moveCredit(of activity: UInt32, to pool: PoolIdentifier, now: Moment) -> Bool {
         let poolKey = PoolKey(pool)
         activities[activity].poolKind = poolKey.kind
         return activities[activity].creditedPoolKind == poolKey.kind || moveCredit(of: activity, to: poolKey, now: now)

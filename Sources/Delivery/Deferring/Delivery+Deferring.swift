@@ -353,7 +353,7 @@ extension RecordSlot {
 
     fileprivate mutating func restore(_ deferral: Deferral) {
         (attempts, resultsBefore) = (deferral.attempts, deferral.resultsBefore)
-        supersededCount = SupersededCount(commands: deferral.superseded)
+        supersededCount = SupersededCount(commands: deferral.supersededCount)
         isReadAgain = deferral.isReadAgain
         if hasOwnToken { registeredAtMilliseconds = deferral.registeredAtMilliseconds }
         if !layout.alert.isAbsent { olderAlertVersion = deferral.alertVersion }

@@ -118,7 +118,7 @@ public struct PushResult {
 }
 
 /// An APNs pool of the lane: an app in one environment.
-public struct PoolIndex: Sendable, Equatable, BitwiseCopyable {
+public struct PoolIdentifier: Sendable, Equatable, BitwiseCopyable {
     public var application: UInt16
     public var environment: DeviceEnvironment
 

@@ -21,7 +21,7 @@ public struct Deferral: Sendable, Equatable, BitwiseCopyable {
     public var resultsBefore: UInt8
     /// The number of superseded commands that this command's result must count, because they have no results
     /// of their own.
-    public var superseded: UInt32
+    public var supersededCount: UInt32
     /// When the token that the command brings was registered, UNIX milliseconds.
     public var registeredAtMilliseconds: Int64
     /// The claim under which Redis may have admitted a start. Each reading of the record draws a new claim
@@ -55,7 +55,7 @@ public struct Deferral: Sendable, Equatable, BitwiseCopyable {
         receivedMilliseconds: Int64 = -1,
         attempts: UInt8 = 0,
         resultsBefore: UInt8 = 0,
-        superseded: UInt32 = 0,
+        supersededCount: UInt32 = 0,
         registeredAtMilliseconds: Int64 = 0,
         claim: UInt64 = 0,
         isHeldStart: Bool = false,
@@ -74,7 +74,7 @@ public struct Deferral: Sendable, Equatable, BitwiseCopyable {
         self.receivedMilliseconds = receivedMilliseconds
         self.attempts = attempts
         self.resultsBefore = resultsBefore
-        self.superseded = superseded
+        self.supersededCount = supersededCount
         self.registeredAtMilliseconds = registeredAtMilliseconds
         self.claim = claim
         self.isHeldStart = isHeldStart
@@ -120,7 +120,7 @@ extension RecordView {
             receivedMilliseconds: receivedMilliseconds,
             attempts: attempts,
             resultsBefore: UInt8(clamping: resultsBefore),
-            superseded: UInt32(clamping: superseded),
+            supersededCount: UInt32(clamping: supersededCount),
             registeredAtMilliseconds: registeredAtMilliseconds,
             claim: claim,
             isHeldStart: isHeldStart,

@@ -41,7 +41,7 @@ public struct DeliveryConfiguration: Sendable {
     public var blockBytesMax = Int.max
     /// The maximum number of pushes of one pool in flight (admitted and not answered). Further commands wait
     /// without an admission, and a newer state still replaces them.
-    public var inFlightMaxPerPool = 2_000
+    public var pushesInFlightPerPoolMax = 2_000
     /// How long a push waits after APNs could not take it. After the n-th fault in a row of its activity, the
     /// wait is `retryBaseMilliseconds * 2^n`, at most `retryMaxMilliseconds`. Of this wait, a random part of up
     /// to a half is removed (jitter). Apple asks for minutes after a 500 or 503.
@@ -124,7 +124,7 @@ public struct DeliveryConfiguration: Sendable {
         precondition(!applications.isEmpty && applications.count <= Int(UInt8.max))
         precondition((64...4_194_304).contains(recordsMax))
         precondition(blockBytesMax > 0)
-        precondition(inFlightMaxPerPool > 0)
+        precondition(pushesInFlightPerPoolMax > 0)
         precondition((1...Self.policiesMax).contains(policies.count))
         precondition(applications.allSatisfy { policies.indices.contains($0.policy) })
         for policy in policies { validate(policy) }

@@ -32,7 +32,7 @@ public struct RecordView {
     public var outcome: Outcome { slot.outcome }
     /// The number of superseded commands that this command's result must count, because they have no results
     /// of their own.
-    public var superseded: Int { Int(slot.supersededCount.commands) }
+    public var supersededCount: Int { Int(slot.supersededCount.commands) }
     public var status: UInt16 { slot.status }
     public var sentTimestamp: Int64 { slot.sentTimestamp }
     public var topic: RecordTopic { slot.topic }

@@ -27,7 +27,7 @@ extension Delivery {
 
     /// Whether a push of the pool may be sent. After an outage of APNs, the lane reads ahead first.
     @inline(__always)
-    mutating func mayPush(_ pool: PoolIndex, now: Moment) -> Bool {
+    mutating func mayPush(_ pool: PoolIdentifier, now: Moment) -> Bool {
         let watch = pools.outageWatch(of: PoolKey(pool))
         guard watch.pointee.isHeldBack(now: now) else { return true }
         guard isReadAheadDone(since: watch.pointee.readingAheadSinceMilliseconds, now: now) else { return false }

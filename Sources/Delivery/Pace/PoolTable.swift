@@ -10,7 +10,7 @@ struct PoolKey: Equatable, BitwiseCopyable {
 
     init(application: UInt16, kind: Kind) { (self.application, self.kind) = (application, kind) }
 
-    init(_ pool: PoolIndex) { self.init(application: pool.application, kind: Kind(pool.environment)) }
+    init(_ pool: PoolIdentifier) { self.init(application: pool.application, kind: Kind(pool.environment)) }
 
     var position: Int { Int(application) * Kind.allCases.count + Int(kind.rawValue) }
 }
@@ -52,14 +52,14 @@ final class PoolTable {
     let poolKeys: [PoolKey]
     private let states: UnsafeMutablePointer<State>
     private let outageWatches: UnsafeMutablePointer<OutageWatch>
-    private let inFlightMax: Int
+    private let pushesInFlightMax: Int
     /// The number of pushes and activities in the queues of all pools.
     private(set) var queuedCount = 0
     /// Whether a blocked pool has begun to send again since the last `takeRecovery`.
     private var hasRecovery = false
 
     init(configuration: DeliveryConfiguration, activitiesMax: Int) {
-        inFlightMax = configuration.inFlightMaxPerPool
+        pushesInFlightMax = configuration.pushesInFlightPerPoolMax
         poolKeys = configuration.applications.indices.flatMap { application in
             PoolKey.Kind.allCases.map { PoolKey(application: UInt16(application), kind: $0) }
         }
@@ -92,7 +92,7 @@ final class PoolTable {
         outageWatches.deallocate()
     }
 
-    func hasPool(_ pool: PoolIndex) -> Bool { states[PoolKey(pool).position].exists }
+    func hasPool(_ pool: PoolIdentifier) -> Bool { states[PoolKey(pool).position].exists }
 
     /// Returns the pool in which an activity waits. For an unknown environment this is the production pool,
     /// or the sandbox pool if the app has no other. While the production pool is blocked and the app has both
@@ -126,7 +126,7 @@ final class PoolTable {
     }
 
     func hasCredit(of poolKey: PoolKey) -> Bool {
-        let creditsMax = isBlocked(poolKey) ? min(inFlightMax, Self.blockedInFlightMax) : inFlightMax
+        let creditsMax = isBlocked(poolKey) ? min(pushesInFlightMax, Self.blockedInFlightMax) : pushesInFlightMax
         return states[poolKey.position].creditsTaken < creditsMax
     }
 

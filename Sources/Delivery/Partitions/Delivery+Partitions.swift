@@ -20,7 +20,7 @@ extension Delivery {
     ///   - settledBelow: all records below this offset had been settled.
     ///   - metadata: which records from this offset on had been settled. `progress` encoded it together with
     ///     `settledBelow`.
-    public mutating func readAgain(
+    public mutating func noteRecordsReadAgain(
         _ index: UInt32,
         below settledBelow: Int64,
         metadata: UnsafeRawBufferPointer

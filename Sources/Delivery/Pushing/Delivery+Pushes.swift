@@ -10,7 +10,7 @@ extension Delivery {
     ///
     /// - Parameter permitsRetry: whether the pool may retry pushes now. First attempts are returned in any
     ///   case.
-    public mutating func nextPush(_ pool: PoolIndex, permitsRetry: Bool = true, now: Moment) -> UInt32? {
+    public mutating func nextPush(_ pool: PoolIdentifier, permitsRetry: Bool = true, now: Moment) -> UInt32? {
         guard mayPush(pool, now: now) else { return nil }
         while let record = pools.popReady(of: PoolKey(pool)) {
             let activity = activity(ofCurrent: record, in: .ready)
@@ -63,7 +63,7 @@ extension Delivery {
     }
 
     /// Whether a push waits for a stream of this pool.
-    public func hasPush(_ pool: PoolIndex) -> Bool { pools.firstReady(of: PoolKey(pool)) != nil }
+    public func hasPush(_ pool: PoolIdentifier) -> Bool { pools.firstReady(of: PoolKey(pool)) != nil }
 
     /// Handles APNs' answer to a push, or the fact that no answer will come. A command fails only for a
     /// reason that concerns its own push. Faults of the service, the key, the connection or the load only

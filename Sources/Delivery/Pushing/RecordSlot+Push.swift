@@ -2,7 +2,7 @@ import LiveActivity
 
 /// Stores the attempts of a push and APNs' answers in its record.
 extension RecordSlot {
-    @inline(__always) var pool: PoolIndex { PoolIndex(application: application, environment: environment) }
+    @inline(__always) var pool: PoolIdentifier { PoolIdentifier(application: application, environment: environment) }
 
     /// Whether an admitted push expired while it waited for the service. If a state has no expiration of its
     /// own, it expires by its policy, counted from its receipt. The expiration that APNs gets with the push

@@ -44,7 +44,7 @@ extension Simulation {
             found = false
             for environment in DeviceEnvironment.allCases
             where now >= hostsAwayUntilMilliseconds[Int(environment.rawValue)] {
-                let pool = PoolIndex(application: 0, environment: environment)
+                let pool = PoolIdentifier(application: 0, environment: environment)
                 while let push = worker.core.nextPush(
                     pool,
                     permitsRetry: true,

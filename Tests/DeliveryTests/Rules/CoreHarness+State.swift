@@ -22,10 +22,10 @@ extension CoreHarness {
     var recordsFinished: Int { delivery.recordsFinished }
     var recordsAwaitingStore: Int { delivery.recordsAwaitingStore }
     func counters(of application: Int) -> ApplicationCounters { delivery.counters(of: application) }
-    func pushesWaiting(_ pool: PoolIndex) -> Int { delivery.pushesWaiting(pool) }
+    func pushesWaiting(_ pool: PoolIdentifier) -> Int { delivery.pushesWaiting(pool) }
     func oldestUnsettledMilliseconds(_ index: UInt32) -> Int64? { delivery.oldestUnsettledMilliseconds(index) }
     func hasRoom(for offset: Int64, partition: UInt32) -> Bool { delivery.hasRoom(for: offset, partition: partition) }
-    func hasPush(_ pool: PoolIndex) -> Bool { delivery.hasPush(pool) }
+    func hasPush(_ pool: PoolIdentifier) -> Bool { delivery.hasPush(pool) }
     func isDrained(_ index: UInt32) -> Bool { delivery.isDrained(index) }
     func unsettledCount(_ index: UInt32) -> Int { delivery.unsettledCount(index) }
     func committableOffset(_ index: UInt32) -> Int64? { delivery.committableOffset(index) }

@@ -78,7 +78,7 @@ final class CoreHarness {
         }
         (commandsPartition, registrationsPartition) = (assign(.commands), assign(.registrations))
         for partition in [commandsPartition, registrationsPartition] {
-            metadata.withUnsafeBytes { delivery.readAgain(partition, below: offset, metadata: $0) }
+            metadata.withUnsafeBytes { delivery.noteRecordsReadAgain(partition, below: offset, metadata: $0) }
         }
     }
 
@@ -265,7 +265,7 @@ final class CoreHarness {
     /// Offers one free stream, which the core's next push takes.
     @discardableResult
     func push(application: UInt16 = 0, environment: DeviceEnvironment = .production) -> SeenPush? {
-        let pool = PoolIndex(application: application, environment: environment)
+        let pool = PoolIdentifier(application: application, environment: environment)
         let record = delivery.nextPush(pool, now: now)
         collect()
         guard let record else { return nil }

@@ -13,7 +13,7 @@ import Testing
     }
 
     private func counts(_ core: CoreHarness) -> [String] {
-        core.results.map { "\($0.command) \($0.outcome) \($0.superseded)" }
+        core.results.map { "\($0.command) \($0.outcome) \($0.supersededCount)" }
     }
 
     @Test func `Every outcome has a counter`() {
@@ -163,7 +163,7 @@ import Testing
     }
 
     @Test func `A leaving partition takes the newer command and its count with it`() {
-        let core = counting { $0.inFlightMaxPerPool = 1 }
+        let core = counting { $0.pushesInFlightPerPoolMax = 1 }
         core.receive(.update(1, of: "first"))
         core.receive(.update(1), .update(2))
         #expect(core.committableOffset == 0)

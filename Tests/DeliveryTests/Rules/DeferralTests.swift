@@ -8,7 +8,7 @@ import Testing
     /// command.
     private static let overdueMilliseconds: Int64 = 11_200
     private static let delay: Int64 = 30_000
-    private static let sandbox = PoolIndex(application: 0, environment: .sandbox)
+    private static let sandbox = PoolIdentifier(application: 0, environment: .sandbox)
 
     @Test func `A push that its pool does not accept is deferred, and sent when it comes back`() throws {
         let core = Self.core()
@@ -89,7 +89,7 @@ import Testing
         var deferred = core.deferrals[0]
         deferred.deferral.attempts = .max
         deferred.deferral.resultsBefore = .max
-        deferred.deferral.superseded = .max
+        deferred.deferral.supersededCount = .max
         deferred.deferral.serviceFaults = .max
         core.elapseInSteps(Self.delay)
         core.receive(deferred)
@@ -247,7 +247,7 @@ import Testing
         core.elapseInSteps(Self.delay)
         core.receive(try #require(core.deferrals.first))
         core.admitAndAnswer()
-        #expect(core.results.map(\.superseded) == [2])
+        #expect(core.results.map(\.supersededCount) == [2])
     }
 
     @Test func `A token that came with the command is deferred too`() throws {
@@ -343,7 +343,7 @@ import Testing
     // MARK: - Each pool separately
 
     @Test func `A pool that accepts nothing holds back no other pool`() {
-        let core = Self.core { $0.inFlightMaxPerPool = 2 }
+        let core = Self.core { $0.pushesInFlightPerPoolMax = 2 }
         for activity in ["a", "b", "c", "d"] {
             core.receive(.update(1, of: activity))
             core.reply(.send, environment: .sandbox)
@@ -356,7 +356,7 @@ import Testing
     }
 
     @Test func `While production accepts nothing, sandbox tokens are still found`() {
-        let core = Self.core { $0.inFlightMaxPerPool = 2 }
+        let core = Self.core { $0.pushesInFlightPerPoolMax = 2 }
         for activity in ["a", "b", "c"] {
             core.receive(.update(1, of: activity))
             if !core.unansweredCalls.isEmpty { core.reply(.send) }

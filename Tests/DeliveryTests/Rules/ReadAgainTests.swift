@@ -81,7 +81,7 @@ import Testing
         core.readAgain(below: 2)
         core.receive(.update(1), .update(2), .update(3), .update(4))
         core.admitAndAnswer()
-        #expect(core.results.map { "\($0.command) \($0.outcome) \($0.superseded)" } == ["u4 accepted 1"])
+        #expect(core.results.map { "\($0.command) \($0.outcome) \($0.supersededCount)" } == ["u4 accepted 1"])
         core.acknowledgeAll()
         #expect(core.committableOffset == 4)
     }

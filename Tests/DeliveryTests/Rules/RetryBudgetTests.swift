@@ -79,7 +79,7 @@ import Testing
     }
 
     @Test func `A push that waits for the budget does not count as in flight`() {
-        let core = CoreHarness { $0.inFlightMaxPerPool = 1 }
+        let core = CoreHarness { $0.pushesInFlightPerPoolMax = 1 }
         core.receive(.update(1), .update(2, of: "b"))
         #expect(core.unansweredCalls == ["admit u1"])
         core.reply(.send)
@@ -92,7 +92,7 @@ import Testing
     }
 
     @Test func `A start that waited for the budget returns to its place when it is sent`() {
-        let core = CoreHarness { $0.inFlightMaxPerPool = 1 }
+        let core = CoreHarness { $0.pushesInFlightPerPoolMax = 1 }
         core.receive(.start(1), .update(2, of: "b"), .update(2, of: "c"))
         core.reply(.tokenFound)
         core.reply(.send)
@@ -116,7 +116,7 @@ import Testing
     }
 
     @Test func `A start that waited for its place expires`() {
-        let core = CoreHarness { $0.inFlightMaxPerPool = 1 }
+        let core = CoreHarness { $0.pushesInFlightPerPoolMax = 1 }
         core.receive(.start(1, beside: #""expiration":\#(CoreHarness.startSeconds + 60),"#), .update(2, of: "b"))
         core.reply(.tokenFound)
         core.reply(.send)
@@ -253,7 +253,7 @@ extension CoreHarness {
     /// Offers one free stream. `permitsRetry` says whether a push that was sent before may use it.
     @discardableResult
     fileprivate func send(permitsRetry: Bool = true) -> UInt32? {
-        let pool = PoolIndex(application: 0, environment: .production)
+        let pool = PoolIdentifier(application: 0, environment: .production)
         let record = delivery.nextPush(pool, permitsRetry: permitsRetry, now: now)
         elapse(0)
         return record

@@ -8,7 +8,7 @@ struct SeenResult {
     var activity: String
     var audience: String
     var device: String
-    var superseded: Int
+    var supersededCount: Int
     var status: UInt16
     var reason: String
     var isLifetimeCommand: Bool
@@ -32,7 +32,7 @@ struct SeenResult {
         activity = text(view.activity)
         audience = text(view.audience)
         device = text(view.device)
-        superseded = view.superseded
+        supersededCount = view.supersededCount
         status = view.status
         reason = text(view.reason)
         isLifetimeCommand = view.isLifetimeCommand

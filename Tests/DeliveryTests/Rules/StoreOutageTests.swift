@@ -8,7 +8,7 @@ import Testing
     @Test func `A command that waits for Redis during its outage is not deferred`() {
         let core = CoreHarness(hasSandbox: false) {
             ($0.deferAfterMilliseconds, $0.deferredDelayMilliseconds) = (10_000, 30_000)
-            $0.inFlightMaxPerPool = 2
+            $0.pushesInFlightPerPoolMax = 2
         }
         for activity in ["a", "b", "c", "d"] { core.receive(.update(1, of: activity)) }
         core.elapseInSteps(120_000)
@@ -18,7 +18,7 @@ import Testing
     }
 
     @Test func `A call that one server of a cluster cannot take leaves its room to others`() {
-        let core = CoreHarness { $0.inFlightMaxPerPool = 1 }
+        let core = CoreHarness { $0.pushesInFlightPerPoolMax = 1 }
         core.register(CommandText.registration(of: "z"))
         core.loseRedis(isBusy: true)
         core.receive(.update(1), .update(1, of: "b"))
@@ -40,7 +40,7 @@ import Testing
     @Test(arguments: [false, true]) func `A call that one server temporarily refuses leaves its room to others`(
         isExplained: Bool
     ) {
-        let core = CoreHarness { $0.inFlightMaxPerPool = 1 }
+        let core = CoreHarness { $0.pushesInFlightPerPoolMax = 1 }
         core.receive(.update(1), .update(1, of: "b"))
         if isExplained { core.loseRedis(isBusy: true) } else { core.failWithUnexplainedError() }
         core.elapse(100)

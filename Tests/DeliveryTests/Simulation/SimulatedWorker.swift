@@ -67,7 +67,7 @@ final class SimulatedWorker {
             seed: seed
         )
         configuration.recordsMax = parameters.recordsMax
-        configuration.inFlightMaxPerPool = parameters.inFlightMax
+        configuration.pushesInFlightPerPoolMax = parameters.inFlightMax
         configuration.ledgerWindowOffsets = 64
         configuration.policies = [parameters.policy]
         configuration.supersededResults = parameters.supersededResults

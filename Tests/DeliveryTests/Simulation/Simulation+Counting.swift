@@ -16,7 +16,7 @@ struct SimulatedCounting {
         // A command that another command's token released already has the result `held`. Its second result
         // must not be counted.
         if view.topic == .commands, view.resultsBefore == 0 { results[activity, default: 0] += 1 }
-        supersededCounts[activity, default: 0] += view.superseded
+        supersededCounts[activity, default: 0] += view.supersededCount
     }
 
     /// Returns a trace for every fourth record. A record in a trace is freed only when its spans have been

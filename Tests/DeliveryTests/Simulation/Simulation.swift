@@ -8,7 +8,7 @@ import Testbed
 final class Simulation {
     /// All work must end within this virtual time after the last fault; otherwise the run fails.
     static let quietLimitMilliseconds: Int64 = 900_000
-    static let pool = PoolIndex(application: 0, environment: .production)
+    static let pool = PoolIdentifier(application: 0, environment: .production)
 
     let seed: UInt64
     var random: SplitMix64
