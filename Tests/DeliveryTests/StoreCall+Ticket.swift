@@ -43,7 +43,7 @@ extension StoreCall {
     }
 
     /// The held start that the device's registration released last. Redis releases the next one after it.
-    var after: HeldStart<Bytes>? {
+    var previousHeldStart: HeldStart<Bytes>? {
         if case .registerDevice(_, _, let step, _) = operation { step.heldStart } else { nil }
     }
 

@@ -30,14 +30,14 @@ extension Delivery {
 
     /// The monotonic time at which `advance` must be called next; nil if nothing waits for a time.
     public var nextDueMilliseconds: Int64? {
-        var next = activities.nextTimerMilliseconds ?? .max
-        if let due = storeQueue.dueMilliseconds { next = min(next, due) }
-        if let due = productions.dueMilliseconds { next = min(next, due) }
-        if let due = deferrals.dueMilliseconds { next = min(next, due) }
-        if let due = deferralDueMilliseconds { next = min(next, due) }
-        if let due = readAhead.dueMilliseconds { next = min(next, due) }
-        next = min(next, readAheadCheckDueMilliseconds)
-        return next == .max ? nil : next
+        var nextMilliseconds = activities.nextTimerMilliseconds ?? .max
+        if let due = storeQueue.dueMilliseconds { nextMilliseconds = min(nextMilliseconds, due) }
+        if let due = productions.dueMilliseconds { nextMilliseconds = min(nextMilliseconds, due) }
+        if let due = deferrals.dueMilliseconds { nextMilliseconds = min(nextMilliseconds, due) }
+        if let due = deferralDueMilliseconds { nextMilliseconds = min(nextMilliseconds, due) }
+        if let due = readAhead.dueMilliseconds { nextMilliseconds = min(nextMilliseconds, due) }
+        nextMilliseconds = min(nextMilliseconds, readAheadCheckDueMilliseconds)
+        return nextMilliseconds == .max ? nil : nextMilliseconds
     }
 
     /// Begins the next command of an idle activity, or makes the activity wait. Removes an activity that has

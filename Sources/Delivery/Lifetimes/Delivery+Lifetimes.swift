@@ -173,9 +173,9 @@ extension Delivery {
     /// so the present time replaces it.
     private func aliveEvent(atMilliseconds reported: Int64, _ lifetimeMilliseconds: Int64, now: Moment) -> LifetimeEvent
     {
-        let at = max(0, min(reported, now.wallMilliseconds))
+        let aliveMilliseconds = max(0, min(reported, now.wallMilliseconds))
         return lifetimeMilliseconds > 0
-            ? .alive(atMilliseconds: at, lifetimeMilliseconds: lifetimeMilliseconds) : .removed
+            ? .alive(atMilliseconds: aliveMilliseconds, lifetimeMilliseconds: lifetimeMilliseconds) : .removed
     }
 
     /// Continues a record after its event is in the timetable, or after Redis refused the event.
@@ -266,10 +266,10 @@ extension Delivery {
         }
         let slot = activities.address(of: activity)
         if slot.pointee.currentCommand != .max, isStartOrEnd(slot.pointee.currentCommand) { return true }
-        var waiting = slot.pointee.waitingList.head
-        while let record = waiting {
+        var waitingRecord = slot.pointee.waitingList.head
+        while let record = waitingRecord {
             if isStartOrEnd(record) { return true }
-            waiting = slot.pointee.waitingList.successor(of: record, in: records)
+            waitingRecord = slot.pointee.waitingList.successor(of: record, in: records)
         }
         return false
     }

@@ -4,9 +4,9 @@ package struct ApplicationNames: ~Copyable {
     private let names: [UnsafeRawBufferPointer]
 
     package init(_ applications: [DeliveryConfiguration.Application]) {
-        let all = applications.flatMap(\.bundleIdentifier)
-        let bytes = UnsafeMutableRawBufferPointer.allocate(byteCount: all.count, alignment: 1)
-        bytes.copyBytes(from: all)
+        let joinedNames = applications.flatMap(\.bundleIdentifier)
+        let bytes = UnsafeMutableRawBufferPointer.allocate(byteCount: joinedNames.count, alignment: 1)
+        bytes.copyBytes(from: joinedNames)
         var end = 0
         names = applications.map {
             let start = end

@@ -5,7 +5,7 @@ import Testing
 /// A command brings a token, and Redis refuses the command. The core still sends the commands that were held
 /// for this token, as after a registration.
 @Suite struct CarriedTokenTests {
-    private static func bringing(_ token: String = "ABCDEF0123456789") -> String {
+    private static func tokenMembers(_ token: String = "ABCDEF0123456789") -> String {
         #""token":"\#(token)","environment":"production","#
     }
 
@@ -19,7 +19,7 @@ import Testing
         outcome: String
     ) {
         let core = CoreHarness()
-        core.receive(.update(1, beside: Self.bringing()))
+        core.receive(.update(1, beside: Self.tokenMembers()))
         core.reply(verdict)
         #expect(core.outcomes == ["u1 \(outcome)"])
         #expect(core.unansweredCalls == [], "not before the outcome is acknowledged")
@@ -38,7 +38,7 @@ import Testing
 
     @Test func `The token is registered as received, and frequent updates stay unchanged`() throws {
         let core = CoreHarness()
-        let record = CommandText.update(1, beside: Self.bringing())
+        let record = CommandText.update(1, beside: Self.tokenMembers())
         core.receiveOne(
             record,
             partition: core.commandsPartition,
@@ -62,7 +62,7 @@ import Testing
     @Test(arguments: [StoreVerdict.registered, .stale])
     func `A command whose token releases no held command is settled`(verdict: StoreVerdict) {
         let core = CoreHarness()
-        core.receive(.update(1, beside: Self.bringing()))
+        core.receive(.update(1, beside: Self.tokenMembers()))
         core.reply(.superseded)
         core.acknowledgeAll()
         core.reply(verdict)
@@ -74,7 +74,7 @@ import Testing
     @Test(arguments: [StoreVerdict.unchanged, .held])
     func `Redis is not asked again after the newest command`(verdict: StoreVerdict) {
         let core = CoreHarness()
-        core.receive(.update(1, beside: Self.bringing()))
+        core.receive(.update(1, beside: Self.tokenMembers()))
         core.reply(verdict)
         core.acknowledgeAll()
         #expect(core.unansweredCalls == [])
@@ -83,7 +83,7 @@ import Testing
 
     @Test func `A command that expired has registered its token`() {
         let core = CoreHarness()
-        core.receive(.update(1, beside: Self.bringing() + #""expiration":1789999999,"#))
+        core.receive(.update(1, beside: Self.tokenMembers() + #""expiration":1789999999,"#))
         #expect(core.outcomes == ["u1 expired"])
         core.acknowledgeAll()
         #expect(core.unansweredCalls == ["register a"])
@@ -92,8 +92,8 @@ import Testing
     @Test func `A token that passes to a newer command is registered once`() {
         let core = CoreHarness()
         core.receive(
-            .update(1, beside: Self.bringing("00112233445566AA")),
-            .update(2, beside: Self.bringing("00112233445566BB")),
+            .update(1, beside: Self.tokenMembers("00112233445566AA")),
+            .update(2, beside: Self.tokenMembers("00112233445566BB")),
             .update(3)
         )
         core.reply(.superseded)
@@ -107,7 +107,7 @@ import Testing
 
     @Test func `A held command is left to the next owner of a leaving partition`() {
         let core = CoreHarness()
-        core.receive(.update(1, beside: Self.bringing()))
+        core.receive(.update(1, beside: Self.tokenMembers()))
         core.reply(.superseded)
         core.acknowledgeAll()
         core.beginRevoking(core.commandsPartition)
@@ -121,7 +121,7 @@ import Testing
 
     @Test func `After a partition is lost, its command releases no held command`() {
         let core = CoreHarness()
-        core.receive(.update(1, beside: Self.bringing()))
+        core.receive(.update(1, beside: Self.tokenMembers()))
         core.reply(.superseded)
         core.release(core.commandsPartition)
         core.acknowledgeAll()
@@ -132,7 +132,7 @@ import Testing
 
     @Test func `A registration that Redis refuses settles the command`() {
         let core = CoreHarness()
-        core.receive(.update(1, beside: Self.bringing()))
+        core.receive(.update(1, beside: Self.tokenMembers()))
         core.reply(.superseded)
         core.acknowledgeAll()
         core.refuse("NOPERM")
@@ -144,7 +144,7 @@ import Testing
 
     @Test func `A held command takes the alert of the command that it overtook`() {
         let core = CoreHarness()
-        core.receive(.alert(1, beside: Self.bringing()))
+        core.receive(.alert(1, beside: Self.tokenMembers()))
         core.reply(.alertAwaitsCarrier)
         #expect(core.unansweredCalls == ["register u1"])
         core.reply(.registered, held: .update(2))
@@ -160,7 +160,7 @@ import Testing
 
     @Test func `An alert that was reported is not carried again`() {
         let core = CoreHarness()
-        core.receive(.alert(1, beside: Self.bringing()))
+        core.receive(.alert(1, beside: Self.tokenMembers()))
         core.reply(.duplicate)
         core.acknowledgeAll()
         core.reply(.registered, held: .update(2))
@@ -171,7 +171,7 @@ import Testing
     @Test(arguments: [false, true])
     func `Without a held command an alert waits for the state that overtook it`(isRefused: Bool) {
         let core = CoreHarness()
-        core.receive(.alert(1, beside: Self.bringing()))
+        core.receive(.alert(1, beside: Self.tokenMembers()))
         core.reply(.alertAwaitsCarrier)
         if isRefused { core.refuse("NOPERM") } else { core.reply(.registered) }
         #expect(core.outcomes == [])

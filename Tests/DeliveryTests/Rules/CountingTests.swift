@@ -5,7 +5,7 @@ import Testing
 /// With `kafka.supersededResults: counted`, a command that is merged before Redis has seen it has no result.
 /// The result of the newer command counts it.
 @Suite struct CountingTests {
-    private func counting(_ change: (inout DeliveryConfiguration) -> Void = { _ in }) -> CoreHarness {
+    private func countingCore(_ change: (inout DeliveryConfiguration) -> Void = { _ in }) -> CoreHarness {
         CoreHarness {
             $0.supersededResults = .counted
             change(&$0)
@@ -22,7 +22,7 @@ import Testing
     }
 
     @Test func `Replaced commands of a batch are counted and settled at once`() {
-        let core = counting()
+        let core = countingCore()
         core.receive(.update(1), .update(2), .update(3))
         #expect(core.outcomes == [])
         #expect(core.unansweredCalls == ["admit u3"])
@@ -38,14 +38,14 @@ import Testing
 
     @Test(arguments: [SupersededResultMode.each, .countedWhenBehind])
     func `With other settings nothing is counted`(choice: SupersededResultMode) {
-        let core = counting { $0.supersededResults = choice }
+        let core = countingCore { $0.supersededResults = choice }
         core.receive(.update(1), .update(2))
         #expect(counts(core) == ["u1 superseded 0"])
         #expect(core.counters(of: 0).supersededWithoutResult == 0)
     }
 
     private func countingWhenBehind() -> CoreHarness {
-        counting {
+        countingCore {
             $0.supersededResults = .countedWhenBehind
             $0.readAheadLagRecords = 100
         }
@@ -110,7 +110,7 @@ import Testing
 
     /// The command already has the result `held`, so its final outcome also needs a result.
     @Test func `A command that another command's token released has its own result`() {
-        let core = counting()
+        let core = countingCore()
         core.receive(.update(1, beside: #""token":"ABCDEF0123456789","environment":"production","#))
         core.reply(.superseded)
         core.acknowledgeAll()
@@ -127,7 +127,7 @@ import Testing
     }
 
     @Test func `The count passes to the next newer command`() {
-        let core = counting()
+        let core = countingCore()
         core.receive(.update(1))
         core.receive(.update(2), .update(3))
         core.receive(.update(4))
@@ -139,7 +139,7 @@ import Testing
     }
 
     @Test func `An older version that comes later is counted`() {
-        let core = counting()
+        let core = countingCore()
         core.receive(.update(3))
         core.receive(.update(5), .update(4))
         #expect(core.committableOffset == 0, "the newer one was received before it and is not settled")
@@ -150,7 +150,7 @@ import Testing
     }
 
     @Test func `A newer command in another partition holds back its own commit`() {
-        let core = counting()
+        let core = countingCore()
         let other = core.assign(.commands, number: 1)
         core.receiveOne(.update(2), partition: other)
         core.receiveOne(.update(1), partition: core.commandsPartition)
@@ -163,7 +163,7 @@ import Testing
     }
 
     @Test func `A leaving partition takes the newer command and its count with it`() {
-        let core = counting { $0.pushesInFlightPerPoolMax = 1 }
+        let core = countingCore { $0.pushesInFlightPerPoolMax = 1 }
         core.receive(.update(1, of: "first"))
         core.receive(.update(1), .update(2))
         #expect(core.committableOffset == 0)
@@ -176,7 +176,7 @@ import Testing
     }
 
     @Test func `A command that Redis has seen has its own result`() {
-        let core = counting()
+        let core = countingCore()
         core.receive(.update(1))
         core.receive(.update(2), .update(3))
         core.reply(.wait, number: 500)
@@ -189,7 +189,7 @@ import Testing
     }
 
     @Test func `A command with a count keeps it after Redis has seen it`() {
-        let core = counting()
+        let core = countingCore()
         core.receive(.update(1), .update(2))
         core.reply(.wait, number: 500)
         core.receive(.update(3), .update(4))
@@ -199,7 +199,7 @@ import Testing
     }
 
     @Test func `An alert that rides on has its own result`() {
-        let core = counting()
+        let core = countingCore()
         core.receive(.alert(1), .update(2), .update(3), .alert(4), .update(5))
         #expect(core.outcomes == [])
         core.admitAndAnswer()
@@ -209,7 +209,7 @@ import Testing
     }
 
     @Test func `An alert that a newer one replaces is counted`() {
-        let core = counting()
+        let core = countingCore()
         core.receive(.alert(1), .alert(2))
         core.receive(.update(3), .update(4))
         core.receive(.alert(5))
@@ -222,7 +222,7 @@ import Testing
     /// A newer state may count a superseded alert only if it has an alert itself; u5 has none. Simulation
     /// seed 12038 of `pace` found an alert that had no result although no newer alert replaced it.
     @Test func `A superseded alert has its own result`() {
-        let core = counting()
+        let core = countingCore()
         core.receive(.alert(4))
         core.reply(.send)
         core.push()
@@ -233,7 +233,7 @@ import Testing
     /// The alert of the released command u4 may be the alert of u3, so u4 must not count u3. Simulation seed
     /// 73417 of `pace` found such an alert without a result.
     @Test func `An alert that a released command already carries has its own result`() {
-        let core = counting()
+        let core = countingCore()
         core.receive(.update(1))
         core.register(CommandText.registration())
         core.reply(.send)
@@ -244,7 +244,7 @@ import Testing
     }
 
     @Test func `An alert that does not fit has a result that says so`() {
-        let core = counting()
+        let core = countingCore()
         let long = String(repeating: "x", count: 3_990)
         core.receive(.alert(1), .update(2, beside: #""payload":{"x":"\#(long)"},"#))
         #expect(counts(core) == ["u1 superseded 0"])
@@ -252,7 +252,7 @@ import Testing
     }
 
     @Test func `A replaced carrier is counted, and its alert rides on`() throws {
-        let core = counting()
+        let core = countingCore()
         core.receive(.alert(1), .update(2), .update(3))
         core.reply(.send)
         #expect(try #require(core.push()).body.contains("1 : 0"))
@@ -261,13 +261,13 @@ import Testing
     }
 
     @Test func `A start has its own result`() {
-        let core = counting()
+        let core = countingCore()
         core.receive(.start(1), .start(2))
         #expect(counts(core) == ["s1 superseded 0"])
     }
 
     @Test func `A released command has its own result`() {
-        let core = counting()
+        let core = countingCore()
         core.receive(.update(0))
         core.receive(.update(2))
         core.register(CommandText.registration())
@@ -280,13 +280,13 @@ import Testing
     }
 
     @Test func `An update that an end overtakes has the result ended`() {
-        let core = counting()
+        let core = countingCore()
         core.receive(.update(2), .end(1))
         #expect(counts(core) == ["u2 ended 0"])
     }
 
     @Test func `The result of an expired command has its count`() {
-        let core = counting()
+        let core = countingCore()
         let now = CoreHarness.startSeconds
         core.receive(.update(0))
         core.receive(.update(1), CommandText.update(2, beside: #""expiration":\#(now + 1),"#))
@@ -297,14 +297,14 @@ import Testing
     }
 
     @Test func `An invalid record still goes to the dead letters`() {
-        let core = counting()
+        let core = countingCore()
         core.receive(.update(1), "{", .update(2))
         #expect(core.deadLetters.count == 1)
         #expect(core.results.map(\.outcome) == ["invalid"])
     }
 
     @Test func `A trace is reported before its record is dropped`() {
-        let core = counting()
+        let core = countingCore()
         core.receiveOne(.update(1), partition: core.commandsPartition, trace: "t")
         core.receiveOne(.update(2), partition: core.commandsPartition)
         core.endBatch()

@@ -34,7 +34,7 @@ import Testing
     }
 
     @Test func `A command that waits again is deferred sooner, but not before it was offered`() throws {
-        let core = try blocked()
+        let core = try coreWithBlockedPool()
         core.elapseInSteps(Self.delay)
         core.receive(core.deferrals[0])
         core.reply(.send)
@@ -46,7 +46,7 @@ import Testing
     }
 
     @Test func `A newer state waits for the deferred one, and replaces it`() throws {
-        let core = try blocked()
+        let core = try coreWithBlockedPool()
         core.elapseInSteps(5_000)
         core.receive(.update(2))
         core.elapseInSteps(Self.delay - 5_000)
@@ -62,7 +62,7 @@ import Testing
     }
 
     @Test func `A newer state is sent at once when the pool is back`() throws {
-        let core = try blocked()
+        let core = try coreWithBlockedPool()
         core.receive(.update(1, of: "b"))
         core.admitAndAnswer()
         core.elapseInSteps(600)
@@ -71,7 +71,7 @@ import Testing
     }
 
     @Test func `The return of a pool is reported once`() throws {
-        let core = try blocked()
+        let core = try coreWithBlockedPool()
         var told = [core.delivery.takePoolRecovery()]
         core.receive(.update(1, of: "b"))
         core.admitAndAnswer()
@@ -85,7 +85,7 @@ import Testing
 
     @Test func `Numbers that no lane has written do not crash`() throws {
         let token = #""token":"\#(CoreHarness.token)","environment":"production","#
-        let core = try blocked(.update(1, beside: token))
+        let core = try coreWithBlockedPool(.update(1, beside: token))
         var deferred = core.deferrals[0]
         deferred.deferral.attempts = .max
         deferred.deferral.resultsBefore = .max
@@ -100,7 +100,7 @@ import Testing
     }
 
     @Test func `An alert that was deferred is not overtaken by a state without one`() throws {
-        let core = try blocked(.alert(1))
+        let core = try coreWithBlockedPool(.alert(1))
         core.receive(.update(1, of: "b"))
         core.admitAndAnswer()
         core.elapseInSteps(600)
@@ -116,7 +116,7 @@ import Testing
     }
 
     @Test func `A state waits no longer than the delay for a deferred alert`() throws {
-        let core = try blocked(.alert(1))
+        let core = try coreWithBlockedPool(.alert(1))
         core.receive(.update(1, of: "b"))
         core.admitAndAnswer()
         core.elapseInSteps(600)
@@ -382,7 +382,7 @@ import Testing
     }
 
     /// Returns a core that has deferred a command of `a`, because the command's pool accepts nothing.
-    private func blocked(_ command: String = .update(1)) throws -> CoreHarness {
+    private func coreWithBlockedPool(_ command: String = .update(1)) throws -> CoreHarness {
         let core = Self.core()
         core.receive(command)
         core.reply(.send)

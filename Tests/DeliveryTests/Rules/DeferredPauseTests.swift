@@ -19,7 +19,7 @@ import Testing
     }
 
     /// Returns a core that has deferred a command whose push APNs did not accept.
-    private func refused(_ command: String = .update(1)) throws -> CoreHarness {
+    private func coreAfterRefusal(_ command: String = .update(1)) throws -> CoreHarness {
         let core = core()
         core.receive(command)
         core.reply(.send)
@@ -31,7 +31,7 @@ import Testing
     }
 
     @Test func `A pause that is longer than the delay continues to its end`() throws {
-        let core = try refused()
+        let core = try coreAfterRefusal()
         let end = core.deferrals[0].deferral.pauseEndMilliseconds
         #expect(core.deferrals[0].cause == "retry")
         #expect(end - core.now.wallMilliseconds >= Self.pauseMin)
@@ -58,7 +58,7 @@ import Testing
     }
 
     @Test func `A newer state does not wait for the pause of an older one`() throws {
-        let core = try refused()
+        let core = try coreAfterRefusal()
         core.elapseInSteps(Self.delay)
         core.receive(core.deferrals[0])
         #expect(core.unansweredCalls == [])
@@ -109,7 +109,7 @@ import Testing
     }
 
     @Test func `A pause from a wrong clock is shortened`() throws {
-        let core = try refused()
+        let core = try coreAfterRefusal()
         var deferred = core.deferrals[0]
         deferred.deferral.pauseEndMilliseconds = 1 << 53
         core.receive(deferred)
@@ -141,7 +141,7 @@ import Testing
     }
 
     @Test func `An alert that becomes too old in the deferred topic is left out`() throws {
-        let core = try refused(.alert(1))
+        let core = try coreAfterRefusal(.alert(1))
         core.elapseInSteps(303_000)
         core.receive(core.deferrals[0])
         core.reply(.send)
@@ -152,7 +152,7 @@ import Testing
     }
 
     @Test func `An alert that was old before the deferral is named in the result`() throws {
-        let core = try refused(.alert(-301))
+        let core = try coreAfterRefusal(.alert(-301))
         core.elapseInSteps(303_000)
         core.receive(core.deferrals[0])
         core.admitAndAnswer()

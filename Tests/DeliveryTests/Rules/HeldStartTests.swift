@@ -30,7 +30,7 @@ import Testing
             #expect(core.unansweredCalls == ["register \(activity)"])
             let call = try core.oldestCall
             #expect(call.subject.kind == .device && call.subject.identifier == Array("d".utf8))
-            #expect(call.after?.activity == Array(activity.utf8))
+            #expect(call.previousHeldStart?.activity == Array(activity.utf8))
             #expect(call.registration?.token == Array(CoreHarness.token.utf8))
             #expect(call.registration?.registeredAtMilliseconds == TokenTests.startMilliseconds)
         }
@@ -124,7 +124,7 @@ import Testing
         #expect(core.settlements == [], "the one that waits has yet to be sent")
         core.acknowledgeAll()
         #expect(core.unansweredCalls == ["register a"])
-        #expect(try core.oldestCall.after != nil, "the next is asked for, not this one again")
+        #expect(try core.oldestCall.previousHeldStart != nil, "the next is asked for, not this one again")
     }
 
     /// Redis releases the same start again and again. The core ends this after 16 times, so that the

@@ -11,7 +11,7 @@ import Testing
 
     /// Returns a core whose default policy starts activities again an hour after their start. Policy `once`
     /// only ends them.
-    private func restarting(_ change: (inout DeliveryConfiguration) -> Void = { _ in }) -> CoreHarness {
+    private func restartingCore(_ change: (inout DeliveryConfiguration) -> Void = { _ in }) -> CoreHarness {
         CoreHarness {
             $0.deferAfterMilliseconds = 10_000
             $0.deferredDelayMilliseconds = 30_000
@@ -36,7 +36,7 @@ import Testing
     }
 
     @Test func `The timetable keeps the start and the newest state, until it says that it has them`() {
-        let core = restarting()
+        let core = restartingCore()
         core.receive(.start(1))
         core.reply(.tokenFound)
         core.admitAndAnswer()
@@ -58,7 +58,7 @@ import Testing
     }
 
     @Test func `A state that comes after the end is kept for the start`() {
-        let core = restarting()
+        let core = restartingCore()
         core.receive(.update(3))
         core.reply(.ended)
         #expect(core.outcomes == ["u3 ended"])
@@ -68,7 +68,7 @@ import Testing
     }
 
     @Test func `A policy that only ends keeps nothing`() {
-        let core = restarting()
+        let core = restartingCore()
         core.receive(.update(1, beside: #""policy":"once","#))
         core.admitAndAnswer()
         #expect(kept(core).isEmpty && notes(core).count == 1)
@@ -80,7 +80,7 @@ import Testing
 
     /// Redis has lost the timetable, so reading the start again must write it to the timetable again. (R25)
     @Test func `A start that is read again is kept again`() {
-        let core = restarting()
+        let core = restartingCore()
         core.elapse(5_000)
         core.readAgain(below: 2)
         core.receive(.start(1))
@@ -92,7 +92,7 @@ import Testing
     /// The timetable keeps the start without the fields that its policy dropped, as it was sent. (R33)
     @Test(arguments: [(["lineups"], true), (["other"], false)])
     func `A start that was too large is kept again if it was shortened`(dropped: [String], isKept: Bool) {
-        let core = restarting { $0.policies[0].oversize = dropped }
+        let core = restartingCore { $0.policies[0].oversize = dropped }
         core.elapse(5_000)
         core.readAgain(below: 2)
         let long = String(repeating: "x", count: 4_096)
@@ -107,7 +107,7 @@ import Testing
     }
 
     @Test func `The start is sent if the timetable waits for it, and begins the next life`() {
-        let core = restarting()
+        let core = restartingCore()
         core.elapse(10_000)
         core.receive(Self.restart)
         #expect(core.unansweredCalls == ["checkLifetime \(Self.identifier)"])
@@ -122,13 +122,13 @@ import Testing
     }
 
     @Test func `The start is not sent if the producer has ended or started the activity`() {
-        let core = restarting()
+        let core = restartingCore()
         core.elapse(10_000)
         core.receive(Self.restart)
         core.reply(.superseded)
         #expect(core.outcomes == ["\(Self.identifier) superseded"] && notes(core) == [])
         for event in [CommandText.start(11), CommandText.end(11)] {
-            let core = restarting()
+            let core = restartingCore()
             core.elapse(10_000)
             core.receive(event)
             core.receive(Self.restart)
@@ -138,7 +138,7 @@ import Testing
     }
 
     @Test func `A start without a token is held, and the timetable forgets it after its result`() {
-        let core = restarting()
+        let core = restartingCore()
         core.elapse(10_000)
         core.receive(Self.restart)
         core.reply(.retry)
@@ -157,7 +157,7 @@ import Testing
 
     /// If a newer state has come, this start is not sent, and the keeper must make a start with that state.
     @Test func `Redis is asked whether a state has come that is newer than the start's`() {
-        let core = restarting()
+        let core = restartingCore()
         core.elapse(10_000)
         core.receive(Self.restart)
         guard case .checkLifetime(Self.ended, let state, let lease)? = core.calls.first?.operation else {
@@ -173,7 +173,7 @@ import Testing
     /// APNs answers 503 until the core defers the start. In the meantime the keeper may make the same start
     /// again.
     @Test func `A start that comes back from the deferred topic is sent with its claim`() throws {
-        let core = restarting()
+        let core = restartingCore()
         core.elapse(10_000)
         core.receive(Self.restart)
         core.reply(.retry)
@@ -201,7 +201,7 @@ import Testing
     }
 
     @Test func `A start that is read again tells that its life began`() {
-        let core = restarting()
+        let core = restartingCore()
         core.elapse(20_000)
         core.readAgain(below: 2)
         core.receive(Self.restart)
@@ -209,7 +209,7 @@ import Testing
     }
 
     @Test func `A start is not sent if its policy only ends activities now`() {
-        let core = restarting()
+        let core = restartingCore()
         core.elapse(10_000)
         core.receive(CommandText.start(10, id: Self.identifier, beside: #""policy":"once","#))
         core.reply(.retry)
@@ -219,7 +219,7 @@ import Testing
     }
 
     @Test func `A start that is too old is not sent, and the timetable forgets it`() {
-        let core = restarting()
+        let core = restartingCore()
         core.elapse(3_600_000)
         core.receive(Self.restart)
         core.reply(.retry)
@@ -232,7 +232,7 @@ import Testing
     /// otherwise the keeper would make it again and again for 12 h.
     @Test(arguments: [#""policy":"gone","#, #""payload":{"x":"\#(String(repeating: "x", count: 4_096))"},"#])
     func `A start that is invalid has one result and one dead letter, and the timetable forgets it`(member: String) {
-        let core = restarting()
+        let core = restartingCore()
         core.elapse(10_000)
         core.receive(CommandText.start(10, id: Self.identifier, beside: member))
         #expect(core.outcomes == ["\(Self.identifier) invalid"] && core.deadLetters.count == 1)
@@ -248,7 +248,7 @@ import Testing
     }
 
     @Test func `The timetable does not forget a life for an invalid command of the producer`() {
-        let core = restarting()
+        let core = restartingCore()
         core.receive(.start(1, beside: #""policy":"gone","#))
         core.acknowledgeAll()
         #expect(core.outcomes == ["s1 invalid"] && notes(core) == [] && core.committableOffset == 1)

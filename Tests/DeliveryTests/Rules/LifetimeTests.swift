@@ -9,7 +9,7 @@ import Testing
     private static let end = CommandText.end(9, id: "lifetime:\(began)")
 
     /// Returns a core whose default policy limits the lifetime to an hour. Policy `endless` has no limit.
-    private func limited() -> CoreHarness {
+    private func coreWithLimitedLifetimes() -> CoreHarness {
         CoreHarness {
             $0.deferAfterMilliseconds = 10_000
             $0.deferredDelayMilliseconds = 30_000
@@ -29,7 +29,7 @@ import Testing
     // MARK: - What the core writes to the timetable
 
     @Test func `A start tells when its activity began, and settles only then`() {
-        let core = limited()
+        let core = coreWithLimitedLifetimes()
         core.elapse(5_000)
         core.receive(.start(1))
         core.reply(.tokenFound)
@@ -42,7 +42,7 @@ import Testing
     }
 
     @Test func `An accepted update tells that its activity lives, and an end that it does not`() {
-        let core = limited()
+        let core = coreWithLimitedLifetimes()
         core.elapse(5_000)
         core.receive(.update(1))
         core.admitAndAnswer()
@@ -55,14 +55,14 @@ import Testing
     }
 
     @Test func `A time in the future is no evidence`() {
-        let core = limited()
+        let core = coreWithLimitedLifetimes()
         core.receive(.update(60))
         core.admitAndAnswer()
         #expect(notes(core) == [alive(0)])
     }
 
     @Test func `A command of another policy takes its activity out`() {
-        let core = limited()
+        let core = coreWithLimitedLifetimes()
         core.receive(.update(1, beside: #""policy":"endless","#))
         core.admitAndAnswer()
         #expect(notes(core) == [.removed])
@@ -80,7 +80,7 @@ import Testing
     }
 
     @Test func `A registration tells that its activity lives, before it registers`() {
-        let core = limited()
+        let core = coreWithLimitedLifetimes()
         core.elapse(5_000)
         core.register(CommandText.registration(at: 3))
         #expect(notes(core) == [alive(3)] && core.unansweredCalls == [])
@@ -91,14 +91,14 @@ import Testing
     }
 
     @Test func `A registration that Redis refuses to note is registered`() {
-        let core = limited()
+        let core = coreWithLimitedLifetimes()
         core.register(CommandText.registration())
         core.refuse("NOPERM")
         #expect(core.unansweredCalls == ["register a"])
     }
 
     @Test func `A tombstone tells that its activity is over`() {
-        let core = limited()
+        let core = coreWithLimitedLifetimes()
         core.unregister(key: "a")
         #expect(notes(core) == [.removed])
         core.reply(.unregistered)
@@ -111,7 +111,7 @@ import Testing
     /// Redis has lost the timetable, so reading the start again must write the activity to the timetable
     /// again. (R25)
     @Test func `A start that is read again tells that its activity lived then, and is not sent`() {
-        let core = limited()
+        let core = coreWithLimitedLifetimes()
         core.elapse(5_000)
         core.readAgain(below: 2)
         core.receive(.start(1))
@@ -124,7 +124,7 @@ import Testing
     // MARK: - The command that ends an activity ("it" in the names of these tests)
 
     @Test func `It is admitted if the life lasts, and its result says why it came`() {
-        let core = limited()
+        let core = coreWithLimitedLifetimes()
         core.receive(Self.end)
         #expect(core.unansweredCalls == ["checkLifetime lifetime:\(Self.began)"])
         core.reply(.retry)
@@ -143,7 +143,7 @@ import Testing
     }
 
     @Test func `It ends no later life`() {
-        let core = limited()
+        let core = coreWithLimitedLifetimes()
         core.receive(Self.end)
         core.reply(.superseded)
         #expect(core.outcomes == ["lifetime:\(Self.began) superseded"])
@@ -152,14 +152,14 @@ import Testing
     }
 
     @Test func `It asks again if Redis does not answer`() {
-        let core = limited()
+        let core = coreWithLimitedLifetimes()
         core.receive(Self.end)
         core.loseRedis()
         #expect(core.unansweredCalls == ["checkLifetime lifetime:\(Self.began)"])
     }
 
     @Test func `Its partition's next owner reads it again if the partition goes meanwhile`() {
-        let core = limited()
+        let core = coreWithLimitedLifetimes()
         core.receive(Self.end)
         core.beginRevoking(core.commandsPartition)
         core.reply(.retry)
@@ -168,7 +168,7 @@ import Testing
 
     @Test(arguments: [10 as Int64, 8])
     func `It replaces no state that waits, older or newer`(second: Int64) {
-        let core = limited()
+        let core = coreWithLimitedLifetimes()
         core.receive(.update(1))
         core.receive(.update(second))
         core.receive(Self.end)
@@ -185,7 +185,7 @@ import Testing
 
     @Test(arguments: [10 as Int64, 9, 8])
     func `A producer's own end replaces it, whatever its version`(second: Int64) {
-        let core = limited()
+        let core = coreWithLimitedLifetimes()
         core.receive(.update(1))
         core.receive(Self.end)
         core.reply(.retry, toNewest: true)
@@ -195,7 +195,7 @@ import Testing
 
     @Test(arguments: [9 as Int64, 8])
     func `An update up to its version that comes later is sent first`(second: Int64) {
-        let core = limited()
+        let core = coreWithLimitedLifetimes()
         core.receive(.update(1))
         core.receive(Self.end)
         core.reply(.retry, toNewest: true)
@@ -211,7 +211,7 @@ import Testing
 
     @Test func `It does not wait behind a start or an end of the producer`() {
         for event in [CommandText.start(1), CommandText.end(1)] {
-            let core = limited()
+            let core = coreWithLimitedLifetimes()
             core.receive(event)
             core.receive(Self.end)
             core.reply(.retry, toNewest: true)
@@ -221,7 +221,7 @@ import Testing
     }
 
     @Test func `Without a token it is not held`() {
-        let core = limited()
+        let core = coreWithLimitedLifetimes()
         core.receive(Self.end)
         core.reply(.retry)
         core.reply(.noToken)
@@ -234,7 +234,7 @@ import Testing
     /// The token died before the keeper made this end, so the 410 does not show that this end reached the
     /// phone. Perhaps a worker sent an earlier end of the same life, and died before it settled that end.
     @Test func `With a dead token it is not held, and the keeper makes it again`() {
-        let core = limited()
+        let core = coreWithLimitedLifetimes()
         core.receive(Self.end)
         core.reply(.retry)
         core.reply(.send)
@@ -247,7 +247,7 @@ import Testing
 
     /// The token died after the keeper made this end. So a worker has sent the end, and its answer was lost.
     @Test func `A token that has died since it was made has been ended by it`() {
-        let core = limited()
+        let core = coreWithLimitedLifetimes()
         core.receive(Self.end)
         core.reply(.retry)
         core.reply(.send)
@@ -265,7 +265,7 @@ import Testing
     /// end, because only an end that was shown may lead to a new start.
     @Test(arguments: [true, false])
     func `An end that was settled before counts as shown only if it was`(wasNotShown: Bool) {
-        let core = limited()
+        let core = coreWithLimitedLifetimes()
         core.receive(Self.end)
         core.reply(.retry)
         core.reply(.duplicate, wasNotShown: wasNotShown)
@@ -281,7 +281,7 @@ import Testing
 
     /// The audience may have a newer state than the start in the timetable, so the activity only ends.
     @Test func `A member of audiences is not started again`() {
-        let core = limited()
+        let core = coreWithLimitedLifetimes()
         core.receive(Self.end)
         core.reply(.retry)
         core.admitAndAnswer()
@@ -295,7 +295,7 @@ import Testing
     // MARK: - The keeper has made the end again
 
     @Test func `Behind another end it leaves the life alone`() {
-        let core = limited()
+        let core = coreWithLimitedLifetimes()
         core.receive(Self.end)
         core.reply(.retry)
         core.reply(.ended)
@@ -307,7 +307,7 @@ import Testing
 
     /// The keeper has made two ends of one life. Redis has admitted the older end, and refuses the newer one.
     @Test func `The older one is sent when it comes back from the deferred topic`() throws {
-        let core = limited()
+        let core = coreWithLimitedLifetimes()
         core.receive(Self.end)
         core.reply(.retry)
         core.reply(.send)
@@ -325,7 +325,7 @@ import Testing
     }
 
     @Test func `Nothing stays in memory of one that comes back too late`() throws {
-        let core = limited()
+        let core = coreWithLimitedLifetimes()
         core.receive(Self.end)
         core.reply(.retry)
         core.reply(.send)
@@ -343,11 +343,11 @@ import Testing
             "lifetime:", "lifetime:1x", "lifetimes:1", "Lifetime:1", "lifetime:1234567890123456", "lifetime:1:",
             "lifetime:1:2", "lifetime:1:2.x",
         ] {
-            let core = limited()
+            let core = coreWithLimitedLifetimes()
             core.receive(CommandText.end(9, id: other))
             #expect(core.unansweredCalls == ["admit \(other)"])
         }
-        let core = limited()
+        let core = coreWithLimitedLifetimes()
         core.receive(CommandText.update(9, id: "lifetime:\(Self.began)"))
         #expect(core.unansweredCalls == ["admit lifetime:\(Self.began)"])
     }

@@ -22,12 +22,12 @@ import Testing
         update(second, of: activity, alert: alert, state: #","lineups":"\#(long)","match":{"commentary":[1]}"#)
     }
 
-    private static func trimmed(_ second: Int64, of activity: String = "a", alert: Bool = false) -> String {
+    private static func trimmedUpdate(_ second: Int64, of activity: String = "a", alert: Bool = false) -> String {
         update(second, of: activity, alert: alert, state: #","match":{"commentary":[1]}"#)
     }
 
     /// Returns the push of a command that fits.
-    private static func sent(_ command: String) throws -> SeenPush {
+    private static func sentPush(_ command: String) throws -> SeenPush {
         let core = CoreHarness()
         core.receive(command)
         core.reply(.send)
@@ -38,7 +38,7 @@ import Testing
         let core = Self.core()
         core.receive(Self.large(1))
         core.reply(.send)
-        #expect(try #require(core.push()).body == Self.sent(Self.trimmed(1)).body)
+        #expect(try #require(core.push()).body == Self.sentPush(Self.trimmedUpdate(1)).body)
         core.answer(.accepted)
         core.acknowledgeAll()
         let result = try #require(core.results.first)
@@ -49,7 +49,7 @@ import Testing
 
     @Test func `What fits is left alone`() throws {
         let core = Self.core()
-        core.receive(Self.trimmed(1))
+        core.receive(Self.trimmedUpdate(1))
         core.reply(.send)
         #expect(try #require(core.push()).body.contains("commentary"))
         core.answer(.accepted)
@@ -59,7 +59,7 @@ import Testing
     @Test func `Redis compares the state without the fields`() throws {
         let (core, plain) = (Self.core(), CoreHarness())
         core.receive(Self.large(1))
-        plain.receive(Self.trimmed(1))
+        plain.receive(Self.trimmedUpdate(1))
         #expect(try core.oldestCall.admission?.digest == plain.oldestCall.admission?.digest)
         core.reply(.unchanged)
         #expect(core.outcomes == ["u1 unchanged"] && core.results.first?.droppedFields == "lineups")

@@ -277,7 +277,7 @@ final class Simulation {
             if now < faultsUntil, random.chance(parameters.redisLoss) { return loseConnection(of: worker) }
             worker.storeCalls.removeFirst()
             let reply = perform(first.call, worker)
-            note(first.call, reply, worker)
+            noteReply(to: first.call, reply, worker)
             reply.withBorrowedBytes {
                 worker.delivery.storeReplied(tag: first.call.tag, $0, now: worker.moment(now))
             }
@@ -368,7 +368,7 @@ final class Simulation {
         worker.productions.removeAll { $0.dueMilliseconds <= now }
         for entry in due {
             if entry.isAppended, entry.production.kind == .result {
-                note(worker.delivery.view(entry.production.record))
+                noteResult(worker.delivery.view(entry.production.record))
             }
             if entry.isAppended, entry.production.kind == .deferral {
                 noteDeferral(worker.delivery.view(entry.production.record))
@@ -378,7 +378,7 @@ final class Simulation {
         }
     }
 
-    private func note(_ call: StoreCall<[UInt8]>, _ reply: StoreReply<[UInt8]>, _ worker: SimulatedWorker) {
+    private func noteReply(to call: StoreCall<[UInt8]>, _ reply: StoreReply<[UInt8]>, _ worker: SimulatedWorker) {
         verdicts.insert(reply.verdict)
         guard let trace else { return }
         let view = worker.delivery.view(call.ticket.record)
@@ -387,7 +387,7 @@ final class Simulation {
 
     func identifier(_ view: RecordView) -> String { String(decoding: view.commandIdentifier, as: UTF8.self) }
 
-    private func note(_ view: RecordView) {
+    private func noteResult(_ view: RecordView) {
         let identifier = identifier(view)
         trace?("\(now % 1_000_000) \(identifier) result \(view.outcome.name)")
         results[identifier, default: []].append(view.outcome)
