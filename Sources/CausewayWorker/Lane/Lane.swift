@@ -295,7 +295,12 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, ThreadLog {
                 now: now
             )
         } else if entry.topic == Intake.deferredTopic, let deferral = DeferredHeaders.deferral(of: message) {
-            delivery.receive(record, deferred: deferral, droppedFields: FanoutHeaders.droppedFields(of: message), now: now)
+            delivery.receive(
+                record,
+                deferred: deferral,
+                droppedFields: FanoutHeaders.droppedFields(of: message),
+                now: now
+            )
         } else {
             delivery.receive(record, now: now)
         }

@@ -57,7 +57,9 @@ struct PendingMembershipChanges: ~Copyable {
         of member: ChangingMember
     ) {
         guard var change = changes[member] else { preconditionFailure("no such change has begun") }
-        (change.continuation, change.joinsAudiences, change.wasMemberOfAll) = (continuation, joinsAudiences, wasMemberOfAll)
+        (change.continuation, change.joinsAudiences, change.wasMemberOfAll) = (
+            continuation, joinsAudiences, wasMemberOfAll
+        )
         changes[member] = change
     }
 

@@ -85,9 +85,11 @@ extension AudienceReport {
     }
 
     private func rangesText(_ round: RoundUnderWay) -> String {
-        let slowestRanges = round.unfinishedRanges.sorted { $0.progressFraction < $1.progressFraction }.prefix(Self.rangesMax)
+        let slowestRanges = round.unfinishedRanges.sorted { $0.progressFraction < $1.progressFraction }
+            .prefix(Self.rangesMax)
         guard !slowestRanges.isEmpty else { return "" }
-        let names = slowestRanges.map { "\($0.range.index) at \(Self.percent($0.progressFraction))" }.joined(separator: ", ")
+        let names = slowestRanges.map { "\($0.range.index) at \(Self.percent($0.progressFraction))" }
+            .joined(separator: ", ")
         return "\(round.unfinishedRanges.count) under way; furthest behind: \(names)"
     }
 

@@ -96,7 +96,11 @@ extension AudienceReport.RoundUnderWay {
                 let version = rangeProgress.versions.first(where: { $0.version == round.version })
             else { continue }
             unfinishedRanges.append(
-                AudienceReport.UnfinishedRange(range: entry.range, progressFraction: version.share, counts: version.counts)
+                AudienceReport.UnfinishedRange(
+                    range: entry.range,
+                    progressFraction: version.share,
+                    counts: version.counts
+                )
             )
             counts.add(version.counts)
             times.add(version.times)
