@@ -327,12 +327,10 @@ import Testing
             if frame.type == FrameType.headers, frame.stream == 1 { peer.send(acceptedResponse(stream: 1)) }
         }
         fixture.pool.start()
-        var submittedCount: UInt64 = 0
+        var pushCount: UInt64 = 0
         for _ in 0..<150 {
-            while submittedCount < 1_000,
-                fixture.submit(submittedCount, bodyBytes: Int.random(in: 0...100, using: &generator))
-            {
-                submittedCount += 1
+            while pushCount < 1_000, fixture.submit(pushCount, bodyBytes: Int.random(in: 0...100, using: &generator)) {
+                pushCount += 1
             }
             if let peer = fixture.server.peers.last, !peer.isClosed {
                 let streams = peer.received.filter { $0.type == FrameType.headers }.map(\.stream)
@@ -341,9 +339,9 @@ import Testing
             fixture.loop.turn(waitMilliseconds: 2)
         }
         fixture.pool.close()
-        #expect(submittedCount > 20)
-        #expect(fixture.recorder.responses == Int(submittedCount))
-        #expect(fixture.recorder.answeredOnceCount == Int(submittedCount))
+        #expect(pushCount > 20)
+        #expect(fixture.recorder.responses == Int(pushCount))
+        #expect(fixture.recorder.answeredOnceCount == Int(pushCount))
     }
 
     private func randomFrames(_ generator: inout SplitMix64, streams: ArraySlice<Int32>) -> [UInt8] {
@@ -381,10 +379,8 @@ import Testing
                     bigEndianBytes(UInt32.random(in: 0...100_000, using: &generator))
                 )
             case 10:
-                bytes += frame(
-                    FrameType.goAway,
-                    bigEndianBytes(UInt32.random(in: 0...40, using: &generator)) + bigEndianBytes(0)
-                )
+                let lastStream = bigEndianBytes(UInt32.random(in: 0...40, using: &generator))
+                bytes += frame(FrameType.goAway, lastStream + bigEndianBytes(0))
             default:
                 let payload = (0..<Int.random(in: 0...20, using: &generator))
                     .map { _ in UInt8.random(in: 0...255, using: &generator) }

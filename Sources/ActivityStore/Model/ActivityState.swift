@@ -79,9 +79,8 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         if let alert = call.carriedAlert, let acceptedAlertVersion, alert <= acceptedAlertVersion {
             return (StoreReply<[UInt8]>(.alertAlreadyAccepted), expiry)
         }
-        if let heldCommand, heldCommand.carriesAlert, !call.carriesAlert,
-            token != nil || !(isSameVersion && holdsNewest)
-        {
+        let isHeldAgain = isSameVersion && holdsNewest
+        if let heldCommand, heldCommand.carriesAlert, !call.carriesAlert, token != nil || !isHeldAgain {
             var reply = StoreReply<[UInt8]>(.alertHeld)
             reply.heldCommand = heldCommand.command
             return (reply, expiry)
@@ -94,9 +93,8 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         }
         guard let token else {
             if isSameVersion && !holdsNewest { return (StoreReply(.noToken), expiry) }
-            let verdict: StoreVerdict = isSameVersion ? .held : .noToken
             advance(to: call, isSameVersion ? .held : .waiting)
-            return (StoreReply<[UInt8]>(verdict), .renewed)
+            return (StoreReply<[UInt8]>(isSameVersion ? .held : .noToken), .renewed)
         }
         let since = now - lastSendMilliseconds
         let wait = (pace?.spacing(call.pace, at: now) ?? 0) - since
