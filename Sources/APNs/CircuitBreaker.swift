@@ -69,7 +69,7 @@ enum CircuitBreakerSample {
     /// nor as failure. A probe with this sample has failed.
     case inconclusive
 
-    init(kind: PushResponse.Kind, disposition: ResponseDisposition, status: UInt16, reason: Reason, timedOut: Bool) {
+    init(kind: PushResponse.Kind, disposition: ResponseDisposition, reason: Reason, timedOut: Bool) {
         switch disposition {
         case .accepted, .tokenDead, .channelGone: self = .succeeded
         case .rateLimited: self = .rateLimited

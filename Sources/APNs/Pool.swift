@@ -233,7 +233,6 @@ public final class Pool {
         let sample = CircuitBreakerSample(
             kind: response.kind,
             disposition: response.disposition,
-            status: response.status,
             reason: response.reason,
             timedOut: timedOut
         )

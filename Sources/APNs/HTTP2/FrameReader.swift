@@ -159,9 +159,9 @@ struct FrameReader: ~Copyable {
         switch header.type {
         case FrameType.resetStream:
             try requireNonzeroStream(header)
-            try requireSize(header, header.payloadBytes == 4)
+            try requireSize(header.payloadBytes == 4)
         case FrameType.windowUpdate:
-            try requireSize(header, header.payloadBytes == 4)
+            try requireSize(header.payloadBytes == 4)
         case FrameType.priority:
             // Do not check the length. The caller ignores the frame, and a wrong length is only an error of
             // the stream (RFC 9113, section 6.3).
@@ -169,16 +169,13 @@ struct FrameReader: ~Copyable {
         case FrameType.settings:
             try requireStreamZero(header)
             let isAcknowledgement = header.flags & FrameFlags.acknowledgement != 0
-            try requireSize(
-                header,
-                isAcknowledgement ? header.payloadBytes == 0 : header.payloadBytes.isMultiple(of: 6)
-            )
+            try requireSize(isAcknowledgement ? header.payloadBytes == 0 : header.payloadBytes.isMultiple(of: 6))
         case FrameType.ping:
             try requireStreamZero(header)
-            try requireSize(header, header.payloadBytes == 8)
+            try requireSize(header.payloadBytes == 8)
         case FrameType.goAway:
             try requireStreamZero(header)
-            try requireSize(header, header.payloadBytes >= 8)
+            try requireSize(header.payloadBytes >= 8)
         default:
             break
         }
@@ -196,7 +193,7 @@ struct FrameReader: ~Copyable {
         }
     }
 
-    private func requireSize(_ header: FrameHeader, _ isValid: Bool) throws(ConnectionFault) {
+    private func requireSize(_ isValid: Bool) throws(ConnectionFault) {
         guard isValid else { throw ConnectionFault(.frameSizeError, "a frame of the wrong length (RFC 9113, 6)") }
     }
 

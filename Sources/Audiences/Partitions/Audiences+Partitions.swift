@@ -47,9 +47,6 @@ extension Audiences {
         return partition.pointee.ledger.committableOffset
     }
 
-    /// Returns the number of records of a partition that are not settled.
-    public func unsettledRecordCount(_ index: UInt32) -> Int { partitions[index]?.pointee.unsettledRecordCount ?? 0 }
-
     /// Returns approximately when the oldest unsettled record was received (monotonic milliseconds); nil if
     /// all are settled.
     public func oldestUnsettledMilliseconds(_ index: UInt32) -> Int64? {

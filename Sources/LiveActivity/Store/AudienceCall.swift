@@ -278,7 +278,7 @@ public struct MemberEntry<Bytes> {
 
 /// The bounds of what is stored for an audience.
 public enum AudienceLimits {
-    /// The maximum length of the text of ``AudienceCall/Operation/checkpoint(_:text:)``, in bytes.
+    /// The maximum length of the text of ``AudienceCall/Operation/checkpoint(_:claim:text:)``, in bytes.
     public static let progressBytes = 4_096
     /// The longest page that is read, in bytes.
     public static let pageBytes = 64 * 1_024
