@@ -98,7 +98,7 @@ extension AudienceReport.RoundUnderWay {
             unfinishedRanges.append(
                 AudienceReport.UnfinishedRange(
                     range: entry.range,
-                    progressFraction: version.share,
+                    progressFraction: version.progressFraction,
                     counts: version.counts
                 )
             )
