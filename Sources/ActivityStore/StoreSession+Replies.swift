@@ -301,7 +301,8 @@ extension StoreVerdict {
     }
 }
 
-/// A set of verdicts in the bits of a word. Iterates in the order of their numbers, the most frequent first.
+/// A set of verdicts, one bit for each raw value. Iterates from the lowest raw value, that of the most
+/// frequent verdict.
 struct VerdictSet: Sequence, IteratorProtocol {
     private var bits: UInt32
 

@@ -11,8 +11,8 @@ import Synchronization
 ///
 /// The steps of a record:
 /// - `receive` reads it. While it waits, newer commands of its activity may replace it.
-/// - `admit` asks Redis whether it may be sent, and APNs gets the push.
-/// - `finish` produces its result and settles its outcome in Redis.
+/// - The call `admit` asks Redis whether it may be sent. If so, APNs gets its push.
+/// - When it has an outcome, the core produces its result, and the call `settle` writes the outcome to Redis.
 /// - When both are acknowledged, its partition's ledger counts its offset as settled.
 ///
 /// What must hold:

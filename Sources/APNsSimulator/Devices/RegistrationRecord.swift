@@ -32,7 +32,7 @@ struct RegistrationLog {
         records.append(record)
     }
 
-    /// Returns records from a cursor on. Returns nil if some of them were dropped, or if the cursor is higher
+    /// Returns at most `limit` records from a cursor on. Returns nil if some of them were dropped, or if the cursor is higher
     /// than the number of records.
     func page(since cursor: Int, limit: Int) -> ArraySlice<RegistrationRecord>? {
         guard cursor >= droppedCount, cursor <= count, limit >= 0 else { return nil }

@@ -1,8 +1,8 @@
 public import LiveActivity
 
 extension AudienceCall {
-    /// Returns the same call with other bytes: with copies of borrowed bytes, to keep the call, or with
-    /// borrowed bytes, to issue it.
+    /// Returns the same call with each of its byte fields transformed. To keep a call, a caller copies its
+    /// borrowed bytes. To issue the kept call, the caller borrows the copies.
     public func map<Other>(_ transform: (Bytes) -> Other) -> AudienceCall<Other> {
         AudienceCall<Other>(
             tag: tag,

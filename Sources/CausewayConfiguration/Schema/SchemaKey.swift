@@ -19,7 +19,6 @@ enum KeyValue: Sendable {
     case texts([String])
     case properties([KafkaProperty])
 
-    /// The text of `.text`; nil for the other cases.
     var text: String? {
         if case .text(let text) = self { text } else { nil }
     }

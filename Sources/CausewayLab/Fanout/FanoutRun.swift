@@ -267,7 +267,7 @@ final class FanoutRun {
 
     /// Sends a command to the audience.
     ///
-    /// - Returns: when its record was written, UNIX milliseconds.
+    /// - Returns: the time just before its record was queued, UNIX milliseconds.
     private func send(_ content: FanoutContent) throws(LabError) -> Int64 {
         let record = try content.record()
         let now = Clock.wallMilliseconds

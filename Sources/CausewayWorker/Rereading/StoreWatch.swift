@@ -46,7 +46,7 @@ actor StoreWatch {
     nonisolated var unownedExecutor: UnownedSerialExecutor { executor.asUnownedSerialExecutor() }
 
     /// - Parameters:
-    ///   - topics: the names of the topics, by their indices in the consumer's list.
+    ///   - topics: the names of the topics, in the order of the consumer's list.
     ///   - reportFault: called if Redis contradicts the configuration.
     init(
         redis: RedisConfiguration,

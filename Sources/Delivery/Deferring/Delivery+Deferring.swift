@@ -10,13 +10,13 @@ import Numbers
 /// sent within `deferredDelayMilliseconds`. The lane expects this for three reasons:
 /// - Its pool sends nothing, or too little for the pushes that wait for the pool (`PoolProgress`).
 /// - Its activity may not send within this time.
-/// - APNs has just not taken the push.
+/// - APNs did not accept its last push.
 ///
 /// One second in the lane is enough in two cases: the command was deferred before, or the lane holds more
 /// than half of its records or of their bytes.
 ///
-/// A push that APNs did not take pauses. The pause grows with the faults that its activity had in a row, up
-/// to minutes. Pause and number of faults are written beside the command. The deferred topic has one delay
+/// After APNs has not accepted a push, its command pauses. The pause grows with the faults that its activity
+/// had in a row, up to minutes. Pause and number of faults are written beside the command. The deferred topic has one delay
 /// for all records, so that no record waits behind one with a longer pause. A command whose pause is longer
 /// than this delay is deferred again.
 ///
@@ -28,9 +28,9 @@ import Numbers
 ///   until the deferred one is read again, then replaces it and carries its alert. Otherwise an outage would
 ///   leave one deferred copy for each state. In a lane with many activities, newer states do not wait.
 /// - A command that a registration released is deferred with the registration as its source, and the
-///   registration's offset is settled. When the deferred record is read, Redis admits the command although it
-///   knows its version. A held start is deferred with its token. When the start is finished, its record
-///   registers the token again.
+///   registration's offset is settled. When the deferred record is read, Redis admits the command, although
+///   Redis already has the command's version. A held start is deferred with its token. When the start is
+///   finished, the deferred record registers this token again.
 /// - A state without an alert does not overtake a deferred alert. Otherwise the phone would show the newer
 ///   state without ringing.
 /// - The record goes to the partition of the deferred topic with the number of its source's partition. The

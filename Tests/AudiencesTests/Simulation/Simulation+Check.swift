@@ -165,8 +165,8 @@ extension Simulation {
     private func checkResults() {
         for command in commands where command.isSent {
             guard let total = commandResults[command.number] else {
-                // A worker of another partition has claimed the range's round, so the first worker has no
-                // counts to report.
+                // Partitions were added to the fan-out topic. So the owner of another partition may have
+                // claimed a range of this command, and the command's owner never learns the range's counts.
                 if hadAddition { continue }
                 // If the store lost its data during the command, the counts of the ranges that had ended are
                 // lost. (R26)
