@@ -165,7 +165,7 @@ final class CoreRun {
                     sourcePartition: view.partition,
                     sourceOffset: view.offset
                 )
-                result.command = view.commandIdentifier
+                result.commandIdentifier = view.commandIdentifier
                 result.app = app
                 result.activity = view.activity
                 result.status = view.status
@@ -173,7 +173,7 @@ final class CoreRun {
                 result.isLifetimeCommand = view.isLifetimeCommand
                 if view.attempts > 0 {
                     result.apnsIdentifier = view.apnsIdentifier
-                    result.timestamp = view.sentTimestamp
+                    result.sentTimestamp = view.sentTimestamp
                 }
                 result.priority = view.priority
                 result.isDemoted = view.isDemoted

@@ -22,9 +22,9 @@ func nanoseconds(_ workload: Workload) -> Double {
 func allocations(_ workload: Workload) -> Double {
     let core = CoreRun(workload)
     func count(_ commands: Int) -> (allocations: UInt64, commands: Int) {
-        let before = CAllocationCount_total()
+        let allocationsBefore = CAllocationCount_total()
         let commandCount = core.run(workload, commands: commands)
-        return (CAllocationCount_total() - before, commandCount)
+        return (CAllocationCount_total() - allocationsBefore, commandCount)
     }
     _ = count(100_000)
     let shortRun = count(100_000)

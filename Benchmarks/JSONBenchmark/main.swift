@@ -94,9 +94,9 @@ func nanoseconds(_ decoder: DecoderKind, _ record: UnsafeRawBufferPointer) -> Do
 func allocations(_ decoder: DecoderKind, _ record: UnsafeRawBufferPointer) -> Double {
     let times = 10_000 / decoder.divisor
     func count(_ times: Int) -> UInt64 {
-        let before = CAllocationCount_total()
+        let allocationsBefore = CAllocationCount_total()
         run(decoder, record, times: times)
-        return CAllocationCount_total() - before
+        return CAllocationCount_total() - allocationsBefore
     }
     _ = count(times)
     // Each run also allocates a parser or a copy of the record. The difference of two runs does not contain

@@ -21,9 +21,9 @@ func report(_ name: String, _ benchmark: AdmissionBenchmark, prepare: () throws 
     var rates: [Double] = []
     for _ in 0..<runs {
         try prepare()
-        let before = benchmark.server.processorSeconds
+        let secondsBefore = benchmark.server.processorSeconds
         let calls = try run()
-        rates.append(Double(calls) / (benchmark.server.processorSeconds - before))
+        rates.append(Double(calls) / (benchmark.server.processorSeconds - secondsBefore))
     }
     rates.sort()
     let microseconds = 1_000_000 / rates[runs / 2]

@@ -52,7 +52,7 @@ func send(_ initialArguments: Arguments) throws {
     configuration.inFlightMax = inFlight
     configuration.openSpacingMilliseconds = 0
     let sender = Sender(loop: loop, count: count, demand: demand, bodyBytes: bodyBytes, tokens: tokens)
-    let pool = Pool(loop: loop, configuration: configuration, tokens: source, handler: sender)
+    let pool = Pool(loop: loop, configuration: configuration, tokenSource: source, handler: sender)
     sender.pool = pool
     sender.connectionsWanted = rate > 0 ? 1 : connections
     pool.start()

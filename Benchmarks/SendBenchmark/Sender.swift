@@ -199,9 +199,12 @@ struct Demand {
     var isPaced: Bool { rate > 0 }
 
     /// Returns the number of pushes that are due by the given time.
-    func due(afterMilliseconds elapsed: Int64) -> Int {
-        let before = min(elapsed, Int64(fallsAfterSeconds) * 1_000)
-        return Int((Int64(rate) * before + Int64(rateAfterwards) * (elapsed - before)) / 1_000)
+    func due(afterMilliseconds elapsedMilliseconds: Int64) -> Int {
+        let firstRateMilliseconds = min(elapsedMilliseconds, Int64(fallsAfterSeconds) * 1_000)
+        return Int(
+            (Int64(rate) * firstRateMilliseconds + Int64(rateAfterwards) * (elapsedMilliseconds - firstRateMilliseconds))
+                / 1_000
+        )
     }
 }
 

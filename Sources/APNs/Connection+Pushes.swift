@@ -110,7 +110,7 @@ extension Connection {
     /// - Returns: false if the connection has no token that it may use.
     func pinNewestToken() -> Bool {
         let seconds = loop.wallMilliseconds / 1_000
-        guard var nextToken = trialToken ?? tokens.currentToken(unixSeconds: seconds) else {
+        guard var nextToken = trialToken ?? tokenSource.currentToken(unixSeconds: seconds) else {
             pool.report(.providerTokenTrouble(reason: .absent, detail: "no provider token could be signed"))
             return false
         }
@@ -144,7 +144,7 @@ extension Connection {
     func endTrial(_ verdict: ProviderTokenSource.Verdict) {
         guard let token = trialToken else { return }
         trialToken = nil
-        tokens.endTrial(of: token, verdict)
+        tokenSource.endTrial(of: token, verdict)
     }
 
     // MARK: - Bodies that wait for room

@@ -39,7 +39,7 @@ final class Connection {
     let identifier: UInt32
     let loop: EventLoop
     let configuration: PoolConfiguration
-    let tokens: ProviderTokenSource
+    let tokenSource: ProviderTokenSource
     private(set) var phase = Phase.connecting
     /// Whether the connection has ever been `open`.
     private(set) var wasAuthenticated = false
@@ -91,14 +91,14 @@ final class Connection {
         identifier: UInt32,
         loop: EventLoop,
         configuration: PoolConfiguration,
-        tokens: ProviderTokenSource,
+        tokenSource: ProviderTokenSource,
         trialToken: ProviderToken? = nil
     ) {
         self.pool = pool
         self.identifier = identifier
         self.loop = loop
         self.configuration = configuration
-        self.tokens = tokens
+        self.tokenSource = tokenSource
         self.trialToken = trialToken
         slots = SlotTable(capacity: configuration.inFlightMax)
         streams = StreamTable(capacity: configuration.inFlightMax)

@@ -109,7 +109,7 @@ extension Pool {
             identifier: opening.nextIdentifier(),
             loop: loop,
             configuration: configuration,
-            tokens: tokens,
+            tokenSource: tokenSource,
             trialToken: trialToken
         )
         trialToken = nil

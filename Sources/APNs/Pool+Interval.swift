@@ -22,7 +22,7 @@ extension Pool {
 
     /// Whether a connection carries pushes with a token of a key that has been replaced.
     var hasOldKey: Bool {
-        let generation = tokens.keyGeneration
+        let generation = tokenSource.keyGeneration
         return connections.contains { $0.acceptsPushes && $0.isSignedByKey(otherThan: generation) }
     }
 
@@ -33,11 +33,13 @@ extension Pool {
     /// other pools would wait for APNs' verdict.
     private func replaceOldKey() {
         for connection in connections where connection.acceptsPushes {
-            if let token = connection.trialToken, tokens.isTrialObsolete(token) { connection.retire(.providerToken) }
+            if let token = connection.trialToken, tokenSource.isTrialObsolete(token) {
+                connection.retire(.providerToken)
+            }
         }
-        if let token = trialToken, tokens.isTrialObsolete(token) { trialToken = nil }
+        if let token = trialToken, tokenSource.isTrialObsolete(token) { trialToken = nil }
         takeTrialToken()
-        let generation = tokens.keyGeneration
+        let generation = tokenSource.keyGeneration
         // A `cold` connection gets the next push first. With the old key, it would get a push that the
         // connection with the new key needs.
         for connection in connections where connection.phase == .cold && connection.isSignedByKey(otherThan: generation)
@@ -60,7 +62,7 @@ extension Pool {
         let isRefused = breaker.cause == .providerToken
         let isProven = breaker.isClosed && connections.contains { $0.phase == .open }
         guard interval.pushesEnded > 0, trialToken == nil, isProven || isRefused else { return }
-        trialToken = tokens.takeTrialToken(unixSeconds: loop.wallMilliseconds / 1_000)
+        trialToken = tokenSource.takeTrialToken(unixSeconds: loop.wallMilliseconds / 1_000)
         guard isRefused, trialToken != nil else { return }
         for connection in connections where connection.acceptsPushes { connection.retire(.providerToken) }
     }

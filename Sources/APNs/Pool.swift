@@ -19,7 +19,7 @@ public final class Pool {
 
     let loop: EventLoop
     let configuration: PoolConfiguration
-    let tokens: ProviderTokenSource
+    let tokenSource: ProviderTokenSource
     private unowned let handler: any PushHandler
     var phase = Phase.created
     var connections: [Connection] = []
@@ -63,7 +63,7 @@ public final class Pool {
     public init(
         loop: EventLoop,
         configuration: PoolConfiguration,
-        tokens: ProviderTokenSource,
+        tokenSource: ProviderTokenSource,
         handler: any PushHandler
     ) {
         do {
@@ -73,7 +73,7 @@ public final class Pool {
         }
         self.loop = loop
         self.configuration = configuration
-        self.tokens = tokens
+        self.tokenSource = tokenSource
         self.handler = handler
         breaker = CircuitBreaker(configuration.breaker)
         opening = ConnectionOpening(configuration)
@@ -175,7 +175,7 @@ public final class Pool {
     private func releaseTrial() {
         guard let token = trialToken else { return }
         trialToken = nil
-        tokens.endTrial(of: token, .inconclusive)
+        tokenSource.endTrial(of: token, .inconclusive)
     }
 
     // MARK: - Choosing
@@ -256,7 +256,9 @@ public final class Pool {
     private func handleReason(_ reason: Reason, of connection: Connection) {
         switch reason {
         case .expiredProviderToken, .unrelatedKeyIdInToken:
-            if let token = connection.token { tokens.dropExpired(token, unixSeconds: loop.wallMilliseconds / 1_000) }
+            if let token = connection.token {
+                tokenSource.dropExpired(token, unixSeconds: loop.wallMilliseconds / 1_000)
+            }
             retireForToken(connection, reason)
         case .tooManyProviderTokenUpdates:
             retireForToken(connection, reason)

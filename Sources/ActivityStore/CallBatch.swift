@@ -7,7 +7,7 @@ import Redis
 /// | bytes | in an update or an end | in a settlement |
 /// | --- | --- | --- |
 /// | 1–13 | the version, as ``StoredVersion`` writes it | the same |
-/// | 14 | the number of the argument with the pace, ``CallBits/isTooOld`` and ``CallBits/isReadAgain`` | the same for a 429, otherwise 0 |
+/// | 14 | the number of the argument that has the pace, plus ``CallBits/isTooOld`` and ``CallBits/isReadAgain`` | for a 429 the number of this argument, otherwise 0 |
 /// | 15 | ``CallBits`` | the ``SettlementNumber`` and ``CallBits`` |
 /// | 16–20 | the timestamp again, so that it can be read as one number with the two bytes before it | the same |
 /// | 21–26 | the digest, see ``StoredDigest`` | the same |
@@ -16,8 +16,9 @@ import Redis
 /// | 35 | the ``TokenForm`` | the same |
 /// | 36– | the token | the same |
 ///
-/// If the bits say so, thirteen more bytes have the version of an alert's command. In an update or an end it
-/// is the older command whose alert the call carries, in a settlement the command whose alert APNs accepted.
+/// If ``CallBits/alertFollows`` is set, the call ends with the version of a command with an alert (13 bytes).
+/// In an update or an end, this is the older command whose alert the call carries. In a settlement, it is the
+/// command whose alert APNs accepted.
 ///
 /// The script reads the values of all keys before it writes any. If an earlier call may have the same key,
 /// the later call has ``CallBits/keyRepeats``, and the script reads the value again. Otherwise the second
@@ -29,7 +30,7 @@ struct CallBatch: ~Copyable {
     /// The maximum number of different paces in one script call.
     static let pacesMax = 8
     private static let firstPaceNumber: UInt8 = 2
-    /// The longest admission or settlement.
+    /// The maximum length of one call in the argument, in bytes.
     private static let callBytesMax =
         2 * StoredVersion.bytes + 2 + StoredRecord.secondsBytes + StoredDigest.bytes + 2
         + StoredRecord.millisecondsBytes + TokenText.bytesMax
@@ -108,8 +109,8 @@ struct CallBatch: ~Copyable {
         writer.callHead(bits, paceNumber: paceNumber, version, digest)
         if let retirement {
             // Without a time, the latest possible time is written. Then the token is retired in any case.
-            let before = retirement.invalidAtMilliseconds.map { StoredTime.clamped($0) } ?? .max
-            writer.token(retirement.token, retirement.environment, milliseconds: before)
+            let invalidAtMilliseconds = retirement.invalidAtMilliseconds.map { StoredTime.clamped($0) } ?? .max
+            writer.token(retirement.token, retirement.environment, milliseconds: invalidAtMilliseconds)
         }
         if let alert { writer.version(alert) }
         argumentByteCount = writer.count
@@ -175,7 +176,7 @@ enum CallBits {
     static let mayUseReserve: UInt8 = 2
     static let carriesAlert: UInt8 = 4
     static let isEnd: UInt8 = 8
-    /// A token follows the call. It is registered, or retired in a settlement.
+    /// A token follows the call. An update or an end registers the token, a settlement retires it.
     static let tokenFollows: UInt8 = 16
     /// The call is a settlement, and the lower bits are a ``SettlementNumber``.
     static let settles: UInt8 = 32
@@ -198,11 +199,11 @@ enum CallBits {
     }
 }
 
-/// The outcome of a settlement, as a number that the script `admit` reads.
+/// What a settlement reports, as a number that the script `admit` reads.
 enum SettlementNumber: UInt8 {
     case accepted, notShown, unknown, limited
-    /// The settlement does not say how the version ended. It retires a token, and the command waits for the
-    /// next token.
+    /// APNs has declared the token dead. The settlement does not say how the version ended, because its command
+    /// waits for the next token.
     case retires
 
     init(_ settlement: Settlement) {

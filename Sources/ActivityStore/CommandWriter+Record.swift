@@ -7,17 +7,17 @@ extension CommandWriter {
         argument(count: StoredBucket.bytes) { $0.bytes(StoredBucket.bytes) { StoredBucket.write(bucket, to: $0) } }
     }
 
-    /// Writes a version in digits, as a device's hash stores it.
+    /// Writes a version as thirty digits, the form in which Redis stores the version of a held or kept command.
     mutating func textArgument(_ version: Version) {
         argument(count: StoredVersion.textBytes) { $0.versionText(version) }
     }
 
-    /// Writes a version as an activity's record stores it.
+    /// Writes a version in the binary form that an activity's value has.
     mutating func argument(_ version: Version) {
         argument(count: StoredVersion.bytes) { $0.storedVersion(version) }
     }
 
-    /// Writes a claim, which the scripts only compare.
+    /// Writes a claim as eight raw bytes: the scripts only test whether two claims are equal.
     mutating func argument(claim: UInt64) {
         argument(count: 8) { $0.number(claim, bytes: 8) }
     }
@@ -29,7 +29,7 @@ extension CommandWriter {
         }
     }
 
-    /// Writes a time as an activity's record stores it.
+    /// Writes a time in the binary form that an activity's value has.
     mutating func argument(recordMilliseconds milliseconds: Int64) {
         argument(count: StoredRecord.millisecondsBytes) {
             $0.number(StoredTime.clamped(milliseconds), bytes: StoredRecord.millisecondsBytes)
@@ -44,7 +44,7 @@ extension CommandWriter {
         }
     }
 
-    /// Writes a registration as a device's fields `t` and `u` store it: two arguments.
+    /// Writes a registration as two arguments: the new contents of the fields `t` and `u` of a device's hash.
     mutating func deviceArguments(_ registration: TokenRegistration<UnsafeRawBufferPointer>) {
         deviceArguments(
             registration.token,
@@ -53,14 +53,19 @@ extension CommandWriter {
         )
     }
 
-    /// Writes a retirement as three arguments: the token as a device's fields `t` and `u` store it, but
-    /// without a registration time, and the time before which it must have been registered.
+    /// Writes a retirement as three arguments. The first two are the token as a device's fields `t` and `u`
+    /// store it, but without the registration time. The third is the time before which the token must have
+    /// been registered; empty: at any time.
     mutating func deviceArguments(_ retirement: TokenRetirement<UnsafeRawBufferPointer>) {
         deviceArguments(retirement.token, retirement.environment, registeredAt: nil)
-        if let before = retirement.invalidAtMilliseconds { argument(milliseconds: before) } else { emptyArgument() }
+        if let invalidAtMilliseconds = retirement.invalidAtMilliseconds {
+            argument(milliseconds: invalidAtMilliseconds)
+        } else {
+            emptyArgument()
+        }
     }
 
-    /// Writes the outcome of a start that waited for a device's token.
+    /// Writes how a start that was held for a device's token ended: the outcome's letter and the start's version.
     mutating func argument(_ settlement: Settlement, _ version: Version) {
         argument(count: 1 + StoredVersion.textBytes) {
             $0.byte(settlement.letter)
@@ -70,7 +75,7 @@ extension CommandWriter {
 
     static let refundArgumentBytes = 1 + StoredBucket.bytes + StoredTime.digits
 
-    /// Writes the refund of a draw.
+    /// Writes a refund: the letter `g`, the numbers of the bucket, and the draw to refund.
     mutating func refundArgument(_ bucket: Policy.Bucket, draw: Int64) {
         argument(count: Self.refundArgumentBytes) {
             $0.byte(UInt8(ascii: "g"))
@@ -81,7 +86,7 @@ extension CommandWriter {
 
     // MARK: - Parts of an argument
 
-    /// Writes the part that every call of a batch begins with; see ``CallBatch``.
+    /// Writes bytes 1 to 26 of a call of a ``CallBatch``.
     mutating func callHead(_ bits: UInt8, paceNumber: UInt8, _ version: Version, _ digest: UInt64) {
         storedVersion(version)
         byte(paceNumber)
@@ -93,7 +98,7 @@ extension CommandWriter {
     /// Writes the version of a call's alert.
     mutating func version(_ version: Version) { storedVersion(version) }
 
-    /// Writes the token of a batch's call.
+    /// Writes a token and its time into a call of a ``CallBatch``.
     mutating func token(_ token: UnsafeRawBufferPointer, _ environment: DeviceEnvironment, milliseconds: UInt64) {
         Self.withForm(token, environment) { form, token in
             number(UInt64(token.count), bytes: 2)
@@ -103,7 +108,7 @@ extension CommandWriter {
         }
     }
 
-    /// Writes a registration of a batch; see ``RegistrationBatch``.
+    /// Writes a registration as a call of a ``RegistrationBatch``.
     mutating func registration(
         _ bits: UInt8,
         _ registration: TokenRegistration<UnsafeRawBufferPointer>,
@@ -130,7 +135,7 @@ extension CommandWriter {
         if let shows { versionText(shows) }
     }
 
-    /// Writes a confirmation of a batch; see ``RegistrationBatch``.
+    /// Writes a confirmation of departures as a call of a ``RegistrationBatch``.
     mutating func confirmation(_ bits: UInt8, milliseconds: Int64) {
         byte(bits)
         number(0, bytes: 4)

@@ -5,7 +5,6 @@ import LiveActivity
 public enum LifetimeKey {
     /// The number of timetables.
     public static let count = 32
-    static let bytesMax = 64
 
     /// Returns the key of a timetable, 0..<``count``.
     public static func timetableKey(_ number: Int) -> [UInt8] { Array("{causeway:lifetimes:\(number)}".utf8) }
@@ -16,8 +15,8 @@ public enum LifetimeKey {
     static let startsLetter = UInt8(ascii: "*")
     static let shownLetter = UInt8(ascii: "=")
 
-    /// Returns the keys of two hashes that keep commands so that activities can be started again. `starts`
-    /// has each activity's newest start, `shown` its newest update that is shown.
+    /// Returns the keys of two hashes that keep commands, so that a worker can start activities again. `starts`
+    /// has each activity's newest start, `shown` the newest update that the activity shows.
     public static func keptCommandKeys(_ number: Int) -> (starts: [UInt8], shown: [UInt8]) {
         (timetableKey(number) + [startsLetter], timetableKey(number) + [shownLetter])
     }
@@ -44,7 +43,7 @@ public enum LifetimeKey {
         return Int((hash ^ hash >> 32) % UInt64(count))
     }
 
-    /// All keys by their numbers. Made once, for the lanes.
+    /// The keys of all timetables by their numbers. Made once, so that a lane's call allocates no key.
     static let timetableKeys = (0..<count).map(timetableKey)
 
     /// Returns the app and the activity that a key names; nil if the key is not an activity's.

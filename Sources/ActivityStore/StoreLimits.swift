@@ -2,38 +2,38 @@ import Redis
 
 /// The limits of the values in the store. (R4)
 public enum StoreLimits {
-    /// The maximum number of updates, ends and settlements that leave as one Redis command.
-    public static let callsPerCommandMax = CallBatch.callsMax
-    /// The longest command record that can be held: it must fit into one reply.
+    /// The maximum length of a held command's record, in bytes. The record must fit into one reply of Redis.
     public static let heldCommandBytesMax = ReplyReader.stringBytesMax - 64
-    /// The maximum number of starts that are held for one device and attributes type, one for each activity.
-    /// Another start fails at once (`heldStartsFull`).
+    /// The maximum number of starts that Redis holds for one device and attributes type, one for each activity.
+    /// A start of a further activity fails at once (`heldStartsFull`).
     public static let heldStartsMax = 8
-    /// The maximum number of audiences that may not know yet that a member left them. A registration that
-    /// would exceed it is repeated later.
+    /// The maximum number of audiences that may not know yet that a member left them. If a registration would
+    /// exceed this number, Redis answers `full`, and the worker makes the registration again later.
     public static let departuresMax = 16
-    /// The longest token that is stored.
+    /// The maximum length of a token, in bytes.
     public static let tokenBytesMax = 256
-    /// The longest attributes type, in bytes.
+    /// The maximum length of an attributes type, in bytes.
     public static let attributesTypeBytesMax = 256
-    /// How long an activity is stored after the last change of its value's length, its newest version or its
-    /// token. This is twice the 12 hours that a Live Activity can stay on the Lock Screen, plus more than the
-    /// 1,000 seconds in which a send verdict does not renew the expiry.
+    /// How long Redis stores an activity after the last write that renewed the expiry of its key (`admit.lua`
+    /// lists these writes). The 25 hours are twice the 12 hours that a Live Activity can stay on the Lock
+    /// Screen, plus an hour. The hour covers the 1,000 seconds in which a send verdict does not renew the expiry.
     public static let activityLifetimeMilliseconds: Int64 = 25 * 3_600_000
-    /// The highest factor by which a lease grows. Each reading of the command that ends an activity, or
-    /// starts it again, postpones the next claim of the activity by a lease. The lease doubles with each
-    /// claim.
+    /// The maximum factor by which a lease grows. A worker that reads the command which ends an activity, or
+    /// starts it again, asks Redis about the activity's life. Redis then postpones the next claim of the life
+    /// by a lease. The lease doubles with each claim.
     public static let leaseFactorMax: Int64 = 8
-    /// The number of claims after which the timetable gives up a life whose end is refused because another
-    /// end was admitted. By then the other end has been settled or is lost.
+    /// The number of claims after which the timetable removes a life whose end Redis refuses. Redis refuses
+    /// it because another end of the activity was admitted. After this many claims the settlement of the other
+    /// end should have removed the life, so the other end seems to be lost.
     public static let claimsOfAnotherEndMax: Int64 = 4
-    /// How long a device is stored after its last registration, hold or start. A push-to-start token is valid
-    /// as long as the app is installed, so the time is long: 90 days.
+    /// How long Redis stores a device after the last registration, unregistration, hold or look-up of a token:
+    /// 90 days. The time is long, because a push-to-start token is valid as long as the app is installed.
     public static let deviceLifetimeMilliseconds: Int64 = 90 * 24 * 3_600_000
-    /// The time after which the system ends an activity (Apple, "ActivityKit": eight hours), counted in whole
-    /// seconds. Redis admits no update later. An update that was admitted in time may reach the phone later,
-    /// because of its retries.
+    /// How many seconds after an activity's beginning Redis admits updates: eight hours, because the system
+    /// then ends the activity (Apple, "ActivityKit"). An update that was admitted in time may reach the phone
+    /// later than that, because the lane may have to retry its push.
     public static let updatesSeconds: Int64 = 8 * 3_600
-    /// The maximum number of doublings of a spacing: 2²² ms is more than an hour, the longest spacing.
+    /// The maximum number of doublings of a spacing. Even a spacing of 1 ms, doubled 22 times, is more than an
+    /// hour, the longest spacing.
     public static let doublingsMax = 22
 }

@@ -1,8 +1,8 @@
 import LiveActivity
 import Redis
 
-/// Writes the calls as Redis commands. `admit` recognizes an operation by the letter in its first argument,
-/// and a batch of admissions by that argument's length.
+/// Writes the calls as Redis commands. The first argument tells `admit` what to do: one letter names an
+/// operation, and a longer argument is a batch of admissions and settlements.
 extension StoreSession {
     typealias Bytes = UnsafeRawBufferPointer
 
@@ -20,7 +20,7 @@ extension StoreSession {
             flushRegistrations(on: connection)
             batch.append(key, number, version, digest: digest, pace: nil, retirement, alert: alert)
             enqueue(SessionCall(tag: tag, kind: .settle), on: connection)
-        case .limit(let version, let pace):
+        case .throttle(let version, let pace):
             flushRegistrations(on: connection)
             if !batch.hasRoom(for: pace) { flush(on: connection) }
             batch.append(key, .limited, version, digest: 0, pace: pace, nil, alert: nil)
@@ -31,8 +31,9 @@ extension StoreSession {
             enqueue(SessionCall(tag: tag, kind: .settle), on: connection)
         case .register(let registration, let frequentUpdates, let shows, let source, let audiences):
             flushCommands(on: connection)
-            // A token that came with a command is registered alone, so that the reply has room for a held
-            // command. Otherwise the reply could be `full`, and no record would repeat the registration.
+            // A token that came with a command is registered in a script call of its own, so that the reply
+            // has room for a held command. Otherwise the reply could be `full`, and no record of its own would
+            // bring the registration again.
             let isAlone = source == .command
             if isAlone { flushRegistrations(on: connection) }
             registrations.append(
@@ -215,13 +216,13 @@ extension StoreSession {
 // MARK: - Bounds
 
 extension StoreCall<UnsafeRawBufferPointer>.Operation {
-    /// Whether all parts are within their limits, and the operation is for this kind of subject.
+    /// Whether all parts of the operation are within their limits, and the operation suits this kind of subject.
     func isWithinBounds(of kind: StoreSubjectKind) -> Bool {
         switch self {
         case .admit(let admission):
             kind == .activity && admission.version.isStorable && (admission.carriedAlert?.isStorable ?? true)
                 && (admission.registration?.isWithinBounds ?? true)
-        case .admitStart(let version, _, _), .limit(let version, _), .reopen(let version):
+        case .admitStart(let version, _, _), .throttle(let version, _), .reopen(let version):
             kind == .activity && version.isStorable
         case .hold(let version, let command, _):
             kind == .activity && version.isStorable && Self.isHoldable(command)

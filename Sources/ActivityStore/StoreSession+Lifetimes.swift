@@ -4,8 +4,8 @@ import Redis
 /// Writes the calls about lifetimes.
 extension StoreSession {
     /// - Parameters:
-    ///   - activityKey: the key of the activity's own value.
-    ///   - key: the key of its timetable.
+    ///   - activityKey: the key of the activity's value. In the timetable, it is the activity's name.
+    ///   - key: the key of the timetable that the activity is in.
     func issue(
         _ operation: StoreCall<Bytes>.Operation,
         tag: UInt64,
@@ -27,24 +27,47 @@ extension StoreSession {
             writeEvent(UInt8(ascii: "a"), tag, key, activityKey, at: at, lifetime: lifetime, kept, on: connection)
         case .reportLifetimeEvent(.updatedAfterEnd, let kept):
             writeEvent(UInt8(ascii: "m"), tag, key, activityKey, at: 0, lifetime: 0, kept, on: connection)
-        case .reportLifetimeEvent(.ended(let began, let restart), _):
-            writeLifeOperation(UInt8(ascii: "e"), tag, key, activityKey, began: began, restart: restart, on: connection)
-        case .reportLifetimeEvent(.endedByAnother(let began), _):
-            writeLifeOperation(UInt8(ascii: "x"), tag, key, activityKey, began: began, on: connection)
-        case .checkLifetime(let began, let state, let lease):
-            writeCheck(tag, key, activityKey, began: began, state: state, lease: lease, on: connection)
+        case .reportLifetimeEvent(.ended(let beganMilliseconds, let restart), _):
+            writeLifeOperation(
+                UInt8(ascii: "e"),
+                tag,
+                key,
+                activityKey,
+                beganMilliseconds: beganMilliseconds,
+                restart: restart,
+                on: connection
+            )
+        case .reportLifetimeEvent(.endedByAnother(let beganMilliseconds), _):
+            writeLifeOperation(
+                UInt8(ascii: "x"),
+                tag,
+                key,
+                activityKey,
+                beganMilliseconds: beganMilliseconds,
+                on: connection
+            )
+        case .checkLifetime(let beganMilliseconds, let state, let lease):
+            writeCheck(
+                tag,
+                key,
+                activityKey,
+                beganMilliseconds: beganMilliseconds,
+                state: state,
+                lease: lease,
+                on: connection
+            )
         default: preconditionFailure("an operation of another kind")
         }
         return .issued
     }
 
-    /// Writes an operation on the life that began at `began`.
+    /// Writes an operation on the life that began at `beganMilliseconds`.
     private func writeLifeOperation(
         _ letter: UInt8,
         _ tag: UInt64,
         _ key: Bytes,
         _ activityKey: Bytes,
-        began: Int64,
+        beganMilliseconds: Int64,
         restart: Int64 = 0,
         on connection: RedisConnection
     ) {
@@ -53,7 +76,7 @@ extension StoreSession {
         write(.lifetime, tag, key, argumentCount: count, argumentBytes: bytes, script: .lifetime, on: connection) {
             $0.argument(letter: letter)
             $0.argument(activityKey)
-            $0.argument(milliseconds: began)
+            $0.argument(milliseconds: beganMilliseconds)
             if restart > 0 { $0.argument(milliseconds: restart) }
         }
     }
@@ -62,7 +85,7 @@ extension StoreSession {
         _ tag: UInt64,
         _ key: Bytes,
         _ activityKey: Bytes,
-        began: Int64,
+        beganMilliseconds: Int64,
         state: Version?,
         lease: Int64,
         on connection: RedisConnection
@@ -72,7 +95,7 @@ extension StoreSession {
         write(.lifetime, tag, key, argumentCount: count, argumentBytes: bytes, script: .lifetime, on: connection) {
             $0.argument(letter: UInt8(ascii: "c"))
             $0.argument(activityKey)
-            $0.argument(milliseconds: began)
+            $0.argument(milliseconds: beganMilliseconds)
             $0.argument(milliseconds: lease)
             if let state { $0.textArgument(state) }
         }

@@ -226,27 +226,13 @@ public struct Audiences: ~Copyable {
     }
 }
 
-/// The counters of the core. They only grow, except that ``Audiences/pushReturned(_:)`` subtracts a push that
-/// found no free stream.
+/// The counters of the core that the lane exports as metrics. They only grow.
 public struct AudienceCounters: Sendable {
-    /// Fan-out records received.
-    public var records: UInt64 = 0
     /// Fan-out records that could not be read, or whose app is no longer configured.
     public var recordsUnreadable: UInt64 = 0
-    /// Changes of a member's audiences that this core received.
-    public var memberships: UInt64 = 0
-    public var pushes: UInt64 = 0
-    /// How many of `pushes` went to members that had just joined.
-    public var joinerPushes: UInt64 = 0
-    public var retries: UInt64 = 0
-    /// Starts for members that are devices. The core produces each as a command.
-    public var starts: UInt64 = 0
     public var pagesRead: UInt64 = 0
     /// Pages that were damaged: all of the page, or its members from one entry on, could not be read.
     public var pagesDamaged: UInt64 = 0
-    public var versionsFinished: UInt64 = 0
-    public var versionsSuperseded: UInt64 = 0
-    public var checkpoints: UInt64 = 0
     /// Rounds that another worker has claimed, or that the store has lost.
     public var roundsLost: UInt64 = 0
 

@@ -13,8 +13,8 @@ package typealias ConfigurationCheck =
 /// Unknown keys, wrong values and missing values are faults. The loader finds all faults before it throws
 /// them together.
 ///
-/// Every key has a variable: `worker.lanes` is `CAUSEWAY_WORKER_LANES`. Lists are separated by commas. The
-/// librdkafka property `fetch.min.bytes` below `kafka.consumer` is `CAUSEWAY_KAFKA_CONSUMER_FETCH_MIN_BYTES`.
+/// Every key has a variable: `worker.lanes` is `CAUSEWAY_WORKER_LANES`. Commas separate the members of a list.
+/// The librdkafka property `fetch.min.bytes` below `kafka.consumer` is `CAUSEWAY_KAFKA_CONSUMER_FETCH_MIN_BYTES`.
 /// `apps` and `policies` are maps, so the keys of each app and policy have variables too.
 /// `CAUSEWAY_APPS=match,ride` and `CAUSEWAY_POLICIES=sports` name apps and policies that the file does not
 /// have.
@@ -159,7 +159,7 @@ private struct ConfigurationReader {
                 guard !values.isEmpty, Set(values).count == values.count, Set(values).isSubset(of: choices) else {
                     return add(place, name, "must be one or more of \(choices.joined(separator: ", ")), each once")
                 }
-                key.assign(&root, .choices(values))
+                key.assign(&root, .chosen(values))
             case .texts:
                 let values = try reader.requiredStringArray(forKey: path).filter { !$0.isEmpty }
                 guard Set(values).count == values.count else { return add(place, name, "has a value twice") }

@@ -51,16 +51,16 @@ package enum StartupCheck {
         withoutFiles.certificateFile = nil
         withoutFiles.keyFile = nil
         guard findings.examine("redis.url", { _ = try RedisConfiguration(withoutFiles) }) else { return }
-        func examine(_ name: String, _ path: WritableKeyPath<WorkerConfiguration.Redis, String?>) {
+        func examineFile(_ name: String, _ path: WritableKeyPath<WorkerConfiguration.Redis, String?>) {
             findings.examine("redis.\(name)", file: redis[keyPath: path]) { file in
                 var withOneFile = withoutFiles
                 withOneFile[keyPath: path] = file
                 _ = try RedisConfiguration(withOneFile)
             }
         }
-        examine("passwordFile", \.passwordFile)
-        examine("sentinelPasswordFile", \.sentinelPasswordFile)
-        examine("caFile", \.caFile)
+        examineFile("passwordFile", \.passwordFile)
+        examineFile("sentinelPasswordFile", \.sentinelPasswordFile)
+        examineFile("caFile", \.caFile)
         guard let keyFile = redis.keyFile, access(keyFile, F_OK) == 0 else { return }
         findings.examine("redis.certificateFile", file: redis.certificateFile) { file in
             var withOneFile = withoutFiles

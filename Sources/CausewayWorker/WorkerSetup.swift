@@ -119,7 +119,7 @@ struct WorkerSetup: @unchecked Sendable {
         return try ChannelKeeper.make(
             configuration,
             redis: redis,
-            tokens: { app, environment in
+            tokenSource: { app, environment in
                 guard let source = signers[app.key(for: environment)] else {
                     preconditionFailure("every configured key has a signer")
                 }
@@ -384,7 +384,7 @@ struct WorkerSetup: @unchecked Sendable {
                         index: PoolIdentifier(application: UInt16(position), environment: environment),
                         name: "\(app.name)/\(environment.name)",
                         configuration: pool,
-                        tokens: source,
+                        tokenSource: source,
                         signer: signer
                     )
                 }

@@ -148,7 +148,6 @@ public struct Delivery: ~Copyable {
     }
 
     mutating func count(_ outcome: Outcome) { counters.outcomes[Int(outcome.rawValue)] &+= 1 }
-    mutating func countReceivedRecord() { counters.receivedRecords &+= 1 }
     mutating func countRecordSettledBefore() { counters.recordsSettledBefore &+= 1 }
     mutating func countCoalescing(of record: UInt32) {
         counters.coalescedCommands &+= 1
@@ -193,7 +192,6 @@ public struct ApplicationCounters: Sendable, Equatable {
 /// Counters of the core for tests and benchmarks. They only grow, except `pushes`: it falls when no stream
 /// takes a push. A counter that a metric exports belongs in ``ApplicationCounters``.
 public struct DeliveryCounters: Sendable {
-    public var receivedRecords: UInt64 = 0
     /// Records that were read again and skipped, because an earlier owner of the partition had settled them.
     public var recordsSettledBefore: UInt64 = 0
     /// Commands that a newer state replaced before they reached Redis.

@@ -31,7 +31,7 @@ extension Consumer {
         case RD_KAFKA_RESP_ERR__REVOKE_PARTITIONS:
             revoke(partitions, isCooperative: isCooperative)
         default:
-            deferredError = KafkaError(code, "rebalance failed: \(String(cString: rd_kafka_err2str(code)))")
+            pendingError = KafkaError(code, "rebalance failed: \(String(cString: rd_kafka_err2str(code)))")
             revoke(partitions, isCooperative: false)
         }
     }
@@ -48,19 +48,19 @@ extension Consumer {
         }
         handler?.partitionsAssigned(addedPartitions)
         if isCooperative {
-            deferError(rd_kafka_incremental_assign(handle, partitions))
+            keepError(rd_kafka_incremental_assign(handle, partitions))
         } else {
-            deferError(rd_kafka_assign(handle, partitions))
+            keepError(rd_kafka_assign(handle, partitions))
         }
     }
 
     /// Requests the committed offsets of these partitions, so that two things are known before the first
     /// record arrives: the lag, and the settled records above the committed offset.
     ///
-    /// If nothing is committed and `auto.offset.reset` is `error`, reading begins at the beginning. With the
-    /// cooperative protocol the partition first stops with the error, and `seek` restarts it alone. With the
-    /// eager protocol only a new assignment of all partitions could restart it, so this method sets the
-    /// position here.
+    /// If nothing is committed for a partition and `auto.offset.reset` is `error`, reading begins at the beginning.
+    /// With the cooperative protocol, the partition first stops with the error, and the caller restarts only this
+    /// partition with `seek`. With the eager protocol, only a new assignment of all partitions could restart it, so
+    /// this method sets the position here.
     ///
     /// Waits for the coordinator. If the coordinator does not answer, librdkafka asks it once more by itself.
     private func loadStartPositions(
@@ -73,7 +73,7 @@ extension Consumer {
             closingDeadline?.remainingMilliseconds(atMost: Self.requestTimeoutMilliseconds)
             ?? Self.requestTimeoutMilliseconds
         let code = rd_kafka_committed(handle, committedList, limitMilliseconds)
-        guard code == RD_KAFKA_RESP_ERR_NO_ERROR else { return deferError(code) }
+        guard code == RD_KAFKA_RESP_ERR_NO_ERROR else { return keepError(code) }
         let resetIsError = resetIsError
         for element in UnsafeBufferPointer(start: committedList.pointee.elems, count: Int(committedList.pointee.cnt))
         where element.err == RD_KAFKA_RESP_ERR_NO_ERROR {
@@ -95,8 +95,8 @@ extension Consumer {
         loadLogEnds()
     }
 
-    /// Requests the ends of the logs of partitions that have commit metadata. An offset in the metadata that
-    /// is not below the end must be wrong.
+    /// Requests the ends of the logs of partitions that have commit metadata. The caller compares the settled
+    /// offsets in the metadata with the end: an offset that is not below the end must be wrong.
     private func loadLogEnds() {
         let partitionsWithMetadata = committedOffsets.filter { !$0.value.metadata.isEmpty && $0.value.logEnd == nil }
             .map(\.key)
@@ -106,11 +106,11 @@ extension Consumer {
             let ends = try logEnds(of: partitionsWithMetadata, timeoutMilliseconds: Self.logEndTimeoutMilliseconds)
             for (partition, end) in ends { committedOffsets[partition]?.logEnd = end }
         } catch {
-            deferredError = error
+            pendingError = error
         }
     }
 
-    /// Whether librdkafka reports an unknown position as an error. If not, it resets the position itself.
+    /// Whether librdkafka reports an unknown position as an error. If not, librdkafka itself chooses a new position.
     private var resetIsError: Bool {
         var value = [CChar](repeating: 0, count: 16)
         var size = value.count
@@ -131,7 +131,7 @@ extension Consumer {
                 closingDeadline?.remainingMilliseconds ?? .max
             )
             if !isLost, let error = commit(until: Deadline(afterMilliseconds: limitMilliseconds)) {
-                deferredError = error
+                pendingError = error
             }
             commits.remove(removedPartitions)
             // librdkafka keeps a partition paused even after this consumer has lost it. If the partition came
@@ -145,9 +145,9 @@ extension Consumer {
             rewoundOffsets[partition] = nil
         }
         if isCooperative {
-            deferError(rd_kafka_incremental_unassign(handle, partitions))
+            keepError(rd_kafka_incremental_unassign(handle, partitions))
         } else {
-            deferError(rd_kafka_assign(handle, nil))
+            keepError(rd_kafka_assign(handle, nil))
         }
     }
 
@@ -163,11 +163,11 @@ extension Consumer {
             }
     }
 
-    private func deferError(_ error: OpaquePointer?) {
-        if let error { deferredError = KafkaError(consuming: error) }
+    private func keepError(_ error: OpaquePointer?) {
+        if let error { pendingError = KafkaError(consuming: error) }
     }
 
-    private func deferError(_ code: rd_kafka_resp_err_t) {
-        if code != RD_KAFKA_RESP_ERR_NO_ERROR { deferredError = KafkaError(code) }
+    private func keepError(_ code: rd_kafka_resp_err_t) {
+        if code != RD_KAFKA_RESP_ERR_NO_ERROR { pendingError = KafkaError(code) }
     }
 }

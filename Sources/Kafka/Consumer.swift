@@ -30,9 +30,9 @@ public enum ConsumerEvent: ~Copyable {
     /// All records of the partition were polled; the next record will have this offset or a later one. Only
     /// if `enable.partition.eof` is set.
     case partitionEnd(TopicPartition, offset: Int64)
-    /// An error. The consumer continues, unless `isFatal`. If the error is that a partition's position is
-    /// unknown (`auto.offset.reset=error`) or out of range, this partition stops until `seek`. The error
-    /// names it.
+    /// An error. The consumer continues, unless `isFatal`. If a partition's position is unknown
+    /// (`auto.offset.reset=error`) or out of range, this partition stops until `seek`. The error then names the
+    /// partition.
     case error(KafkaError)
 }
 
@@ -49,13 +49,13 @@ public enum ConsumerEvent: ~Copyable {
 /// States: *open* from `init` until `close`, and *closed* after `close`, whatever its outcome. Releasing an
 /// open consumer is a programming error: only `close` gives the partitions back.
 public final class Consumer {
-    /// How long a revocation waits for its commit at most. After this time, the next owner reads the records
-    /// again.
+    /// The longest time that a revocation waits for its commit. If the commit is not answered in this time, the
+    /// next owner may read records again that were already done.
     public static let revokeCommitTimeoutMilliseconds: Int64 = 5_000
-    /// The default time limit of `seek` and `fetchCommittedOffsets`, which wait for the broker.
+    /// The time limit of calls that wait for a broker, unless the call has a limit of its own.
     public static let requestTimeoutMilliseconds: Int32 = 5_000
-    /// How long an assignment waits for the ends of the logs at most. After this time, records that were
-    /// settled are read again.
+    /// The longest time that an assignment waits for the ends of the logs. Without the ends, the commit's metadata
+    /// is not used, so settled records above the committed offset are read again.
     static let logEndTimeoutMilliseconds: Int32 = 2_000
 
     /// Whether librdkafka stops fetching for up to a second when its queue is full, even if the queue has
@@ -72,10 +72,10 @@ public final class Consumer {
     /// The partitions that this consumer has since the last rebalance.
     public internal(set) var assignment: Set<TopicPartition> = []
     /// The position at which reading of each assigned partition begins. A partition is missing if the
-    /// coordinator did not answer. If `auto.offset.reset` is not `error`, it is also missing until `seek`.
+    /// coordinator did not answer. If `auto.offset.reset` is not `error`, every partition is missing until `seek`.
     public internal(set) var startPositions: [TopicPartition: SeekPosition] = [:]
     /// The offset and metadata that the group had committed for each partition at its assignment. A partition
-    /// is missing if the brokers did not answer for it.
+    /// is missing if nothing was committed for it, or if the coordinator did not answer.
     public internal(set) var committedOffsets: [TopicPartition: CommittedOffset] = [:]
     /// The paused partitions. This class keeps them, because librdkafka can rewind a partition that is
     /// resumed without having been paused.
@@ -91,7 +91,7 @@ public final class Consumer {
     /// The time by which the consumer must be closed; nil before `close`.
     var closingDeadline: Deadline?
     /// An error that occurred in a callback, which cannot throw. The next `poll` reports it.
-    var deferredError: KafkaError?
+    var pendingError: KafkaError?
     /// The offsets that were stored, and which of them are committed.
     var commits: OffsetCommits
 
@@ -148,8 +148,8 @@ public final class Consumer {
     func poll(waitMilliseconds: Int32) -> ConsumerEvent {
         precondition(isOpen)
         guard let message = rd_kafka_consumer_poll(handle, waitMilliseconds) else {
-            guard let error = deferredError else { return .none }
-            deferredError = nil
+            guard let error = pendingError else { return .none }
+            pendingError = nil
             return .error(error)
         }
         guard message.pointee.err == RD_KAFKA_RESP_ERR_NO_ERROR else {

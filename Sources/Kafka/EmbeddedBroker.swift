@@ -13,31 +13,22 @@ import Reactor
 ///
 /// A new group waits 3 s for its partitions. A group that was used before waits about its session timeout.
 ///
-/// - Important: A partition keeps its newest `retainedBytesPerPartition` and `retainedBatchesPerPartition`.
-///   It silently drops older batches, whether they were read or not. The offset of a reader that falls behind
-///   so far is then out of range: with `auto.offset.reset=error` this is an error, with `earliest` the loss
-///   is silent. Spread the load over partitions so that the unread part of each, compressed, stays below the
-///   limit.
+/// - Important: A partition keeps only its newest batches: at most 100,000, with at most
+///   `retainedBytesPerPartition` together. It silently drops older batches, whether they were read or not. If a
+///   reader falls behind so far, its offset is out of range: with `auto.offset.reset=error` it gets an error,
+///   with `earliest` the loss is silent. Spread the load over partitions, so that the unread part of each,
+///   compressed, stays below these limits.
 public final class EmbeddedBroker {
     /// Bytes that a partition keeps, counted in the compressed form that the producer sent.
     public static let retainedBytesPerPartition = 5 * 1024 * 1024
-    /// Batches that a partition keeps.
-    public static let retainedBatchesPerPartition = 100_000
 
-    /// The kinds of requests that faults can be injected into, with their numbers in Kafka's protocol.
+    /// The kinds of requests that a test can make fail, with their numbers in Kafka's protocol.
     public enum Request: Int16, Sendable {
         case produce = 0
-        case fetch = 1
-        case listOffsets = 2
-        case metadata = 3
         case offsetCommit = 8
         case offsetFetch = 9
-        case findCoordinator = 10
-        case joinGroup = 11
         case heartbeat = 12
-        case leaveGroup = 13
         case syncGroup = 14
-        case initProducerIdentifier = 22
     }
 
     private let client: OpaquePointer
@@ -46,7 +37,7 @@ public final class EmbeddedBroker {
 
     /// - Parameters:
     ///   - brokers: the number of brokers. Each gets an ephemeral port on loopback, and a number from 1.
-    ///   - defaultPartitions: the number of partitions of a topic that is created without one.
+    ///   - defaultPartitions: the number of partitions of a topic that is created without such a number.
     public init(brokers: Int = 1, defaultPartitions: Int = 4) throws(KafkaError) {
         precondition((1...64).contains(brokers) && (1...10_000).contains(defaultPartitions))
         let configuration = ClientConfiguration()
@@ -88,11 +79,6 @@ public final class EmbeddedBroker {
         rd_kafka_mock_push_request_errors_array(cluster, request.rawValue, codes.count, codes)
     }
 
-    /// Discards the errors of `fail` that no request has used yet.
-    public func clearFailures(of request: Request) {
-        rd_kafka_mock_clear_request_errors(cluster, request.rawValue)
-    }
-
     /// Delays every answer of a broker; -1 means all brokers.
     public func setRoundTripTime(milliseconds: Int, broker: Int32 = -1) throws(KafkaError) {
         try check(rd_kafka_mock_broker_set_rtt(cluster, broker, Int32(clamping: milliseconds)), "broker \(broker)")
@@ -100,9 +86,9 @@ public final class EmbeddedBroker {
 
     /// Closes a broker's connections and refuses new ones. The broker keeps its port.
     public func takeDown(broker: Int32 = -1) throws(KafkaError) {
-        // The mock cluster closes its listener and binds the port again. If the port is in use, it ends this
-        // process. A program that is just being started may still have a copy of the listener, so no program
-        // may start meanwhile.
+        // The mock cluster closes its listener and binds the port again. If the port is in use, the mock cluster
+        // ends this process. A program that is just being started may still have a copy of the listener, so no
+        // program may start meanwhile.
         try ProgramStart.exclusively { () throws(KafkaError) in
             try check(rd_kafka_mock_broker_set_down(cluster, broker), "broker \(broker)")
         }
@@ -112,17 +98,7 @@ public final class EmbeddedBroker {
         try check(rd_kafka_mock_broker_set_up(cluster, broker), "broker \(broker)")
     }
 
-    /// Makes another broker the leader of a partition.
-    public func setLeader(topic: String, partition: Int32, broker: Int32) throws(KafkaError) {
-        try check(rd_kafka_mock_partition_set_leader(cluster, topic, partition, broker), "\(topic) [\(partition)]")
-    }
-
-    /// Makes another broker the coordinator of a group.
-    public func setCoordinator(group: String, broker: Int32) throws(KafkaError) {
-        try check(rd_kafka_mock_coordinator_set(cluster, "group", group, broker), "group \"\(group)\"")
-    }
-
-    /// Makes metadata requests for a topic fail with this error; 0 ends this.
+    /// Makes metadata requests for a topic fail with this error; with 0 they succeed again.
     public func setError(topic: String, code: Int32) {
         rd_kafka_mock_topic_set_error(cluster, topic, rd_kafka_resp_err_t(code))
     }

@@ -10,8 +10,6 @@ struct SubscribedTopics {
     private var handles: [OpaquePointer] = []
     private var names: [UnsafeMutablePointer<CChar>] = []
 
-    var count: Int { handles.count }
-
     mutating func add(_ name: String, to client: OpaquePointer) throws(KafkaError) {
         guard !name.isEmpty, !name.hasPrefix("^"), !name.utf8.contains(0) else {
             throw KafkaError(RD_KAFKA_RESP_ERR__INVALID_ARG, "topic \"\(name)\": must be a topic's name, not a pattern")

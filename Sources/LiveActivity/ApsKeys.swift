@@ -26,7 +26,7 @@ extension Command {
         _ templates: inout RecentStateTemplates
     ) throws(Fault) -> Int {
         var members = try JSONMembers(text, at: start, of: .aps, unknownKeys: .passedOn)
-        while let field = try members.next(in: text, Field.ofAps) {
+        while let field = try members.next(in: text, Field.apsField) {
             let position = members.position
             switch field {
             case .alert:
@@ -88,7 +88,7 @@ extension Command {
         case .inputPushChannel:
             return try text.name(position, atMost: Limits.stringBytes, field).next
         default:
-            preconditionFailure("Field.ofAps gave a field that is not read here")
+            preconditionFailure("Field.apsField gave a field that is not read here")
         }
     }
 
@@ -135,13 +135,13 @@ extension Command {
 extension ApsKeys {
     fileprivate mutating func decodeAlert(_ text: JSONText, _ start: Int) throws(Fault) -> Int {
         var members = try JSONMembers(text, at: start, of: .alert, unknownKeys: .passedOn)
-        while let field = try members.next(in: text, Field.ofAlert) {
+        while let field = try members.next(in: text, Field.alertField) {
             let position = members.position
             switch field {
             case .alertTitle:
-                (title, members.position) = try Self.localizable(text, position, field, Field.ofTitle)
+                (title, members.position) = try Self.localizable(text, position, field, Field.titleField)
             case .alertBody:
-                (body, members.position) = try Self.localizable(text, position, field, Field.ofBody)
+                (body, members.position) = try Self.localizable(text, position, field, Field.bodyField)
             case .alertSound:
                 members.position = try text.string(position, field).next
             default:

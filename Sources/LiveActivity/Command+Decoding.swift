@@ -28,9 +28,8 @@ extension Command {
 
     /// Decodes a record that may have the same `aps` dictionary as the previous record, even if its body is
     /// too large (``fitsBodyLimit``).
-    /// - Parameter templates: recent states that fit their shapes. A new state matches the template of one of
-    ///   them if it differs only in values. Then only these values are checked
-    ///   (``RecentStateTemplates/hasMatched(_:ofApp:)``).
+    /// - Parameter templates: recent states that fit their shapes. If a new state differs from one of them only in
+    ///   values, only these values are read and checked (``RecentStateTemplates/hasMatched(_:ofApp:)``).
     public static func decodeAnySize(
         _ record: UnsafeRawBufferPointer,
         recalling cache: inout ApsCache,
@@ -60,7 +59,7 @@ extension Command {
         let start = try text.recordStart()
         var members = try JSONMembers(text, at: start, of: .record, unknownKeys: .refused)
         var apsKeys = ApsKeys()
-        while let field = try members.next(in: text, Field.ofCommand) {
+        while let field = try members.next(in: text, Field.commandField) {
             guard field == .aps else {
                 members.position = try command.decode(field, text, members.position)
                 continue
@@ -192,11 +191,11 @@ extension Command {
             alertVersion.sequence = value
             return next
         default:
-            preconditionFailure("Field.ofCommand gave a field that is not read here")
+            preconditionFailure("Field.commandField gave a field that is not read here")
         }
     }
 
-    /// Reads `channel`: `true` if the command asks for a broadcast channel, or the id of a channel.
+    /// Reads `channel`: a boolean that says whether the command asks for a broadcast channel, or a channel's id.
     @inline(never)
     private mutating func decodeChannel(_ text: JSONText, _ position: Int) throws(Fault) -> Int {
         guard position < text.count, text.byte(position) == UInt8(ascii: "\"") else {
@@ -215,12 +214,12 @@ extension Command {
         return name.next
     }
 
-    /// Reads the custom keys. They are beside `aps` in the body, so `aps` must not be one of them.
+    /// Reads the custom keys. The body has them beside the key `aps`, so none of them may be `aps`.
     private mutating func decodePayload(_ text: JSONText, _ start: Int) throws(Fault) -> Int {
         var members = try JSONMembers(text, at: start, of: .payload, unknownKeys: .unchecked)
         var first = 0
         var last = 0
-        while let field = try members.next(in: text, Field.ofPayload) {
+        while let field = try members.next(in: text, Field.payloadField) {
             guard field != .aps else { throw Fault(.notAllowed, .payload, at: members.keyPosition) }
             if first == 0 { first = members.keyPosition }
             last = try text.skipValue(members.position, depth: 2, .payload)
@@ -277,7 +276,7 @@ extension Command {
 }
 
 extension JSONMembers {
-    /// Refuses the keys that only Causeway may write, when it holds or defers a command.
+    /// Refuses the keys that only Causeway may write. They are in records that Redis holds and in fan-out records.
     @inline(__always)
     fileprivate func refuseReservedKeys(_ start: Int) throws(Fault) {
         if has(.alertTimestamp) { throw Fault(.unknownKey, .alertTimestamp, at: start) }

@@ -36,7 +36,8 @@ public struct DroppedFields: Sendable, Equatable {
                 .allSatisfy { !$0.isEmpty }
     }
 
-    /// Whether bytes from a record's header are names that commas separate.
+    /// Whether the value of the header `dropped` can be a list of names: it is not too long, and has only letters,
+    /// digits, `_`, `-`, dots and commas. Causeway itself writes this header.
     public static func isNameList(_ bytes: UnsafeRawBufferPointer) -> Bool {
         bytes.count <= textBytesMax
             && bytes.allSatisfy { isNameByte($0) || $0 == UInt8(ascii: ".") || $0 == separator }
@@ -55,18 +56,16 @@ public struct DroppedFields: Sendable, Equatable {
 
     /// The result of ``trim(_:of:into:)``: the record's new length, and the fields that were dropped.
     public struct TrimResult: Sendable, Equatable, BitwiseCopyable {
-        /// The number of the record's bytes.
+        /// The record's new length, in bytes.
         public let byteCount: Int
-        /// One bit for each field of the policy that the record had and that was dropped.
+        /// One bit for each field of the policy, in the policy's order: 1 if the field was dropped.
         let fieldBits: UInt8
-
-        public var isUnchanged: Bool { fieldBits == 0 }
     }
 
     /// Copies a command's record, and drops fields in the policy's order until the body fits. All other bytes
     /// stay as written. A field that the record does not have is skipped.
     ///
-    /// The work is bounded: each field costs one pass over `content-state`.
+    /// The work is bounded: each field of the policy costs at most one pass over the record.
     /// - Parameters:
     ///   - command: the command that was decoded from `record`.
     ///   - target: has room for as many bytes as `record`.

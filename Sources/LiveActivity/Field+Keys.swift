@@ -1,8 +1,8 @@
-/// Finds the field that a key names: one function for each object. The key's length is checked first, so that
-/// the key is compared only with names of this length.
+/// Finds the field that a key names; nil for an unknown key. Each kind of object has a function of its own. The
+/// key's length is checked first, so that the key is compared only with names of this length.
 extension Field {
     @inline(__always)
-    static func ofCommand(_ key: UnsafeRawBufferPointer) -> Field? {
+    static func commandField(forKey key: UnsafeRawBufferPointer) -> Field? {
         switch key.count {
         case 2: equals(key, "id") ? .id : nil
         case 3: equals(key, "aps") ? .aps : equals(key, "app") ? .app : nil
@@ -24,7 +24,7 @@ extension Field {
     }
 
     @inline(__always)
-    static func ofAps(_ key: UnsafeRawBufferPointer) -> Field? {
+    static func apsField(forKey key: UnsafeRawBufferPointer) -> Field? {
         switch key.count {
         case 5: equals(key, "event") ? .event : equals(key, "alert") ? .alert : nil
         case 9: equals(key, "timestamp") ? .timestamp : nil
@@ -41,7 +41,7 @@ extension Field {
     }
 
     @inline(__always)
-    static func ofAlert(_ key: UnsafeRawBufferPointer) -> Field? {
+    static func alertField(forKey key: UnsafeRawBufferPointer) -> Field? {
         switch key.count {
         case 4: equals(key, "body") ? .alertBody : nil
         case 5: equals(key, "title") ? .alertTitle : equals(key, "sound") ? .alertSound : nil
@@ -50,22 +50,22 @@ extension Field {
     }
 
     @inline(__always)
-    static func ofTitle(_ key: UnsafeRawBufferPointer) -> Field? {
+    static func titleField(forKey key: UnsafeRawBufferPointer) -> Field? {
         equals(key, "loc-key") ? .titleKey : equals(key, "loc-args") ? .titleArguments : nil
     }
 
     @inline(__always)
-    static func ofBody(_ key: UnsafeRawBufferPointer) -> Field? {
+    static func bodyField(forKey key: UnsafeRawBufferPointer) -> Field? {
         equals(key, "loc-key") ? .bodyKey : equals(key, "loc-args") ? .bodyArguments : nil
     }
 
     @inline(__always)
-    static func ofPayload(_ key: UnsafeRawBufferPointer) -> Field? {
+    static func payloadField(forKey key: UnsafeRawBufferPointer) -> Field? {
         equals(key, "aps") ? .aps : nil
     }
 
     @inline(__always)
-    static func ofRegistration(_ key: UnsafeRawBufferPointer) -> Field? {
+    static func registrationField(forKey key: UnsafeRawBufferPointer) -> Field? {
         switch key.count {
         case 3: equals(key, "app") ? .app : nil
         case 5: equals(key, "token") ? .token : equals(key, "shows") ? .shows : nil
@@ -81,7 +81,7 @@ extension Field {
     }
 
     @inline(__always)
-    static func ofShows(_ key: UnsafeRawBufferPointer) -> Field? {
+    static func showsField(forKey key: UnsafeRawBufferPointer) -> Field? {
         equals(key, "timestamp") ? .showsTimestamp : equals(key, "sequence") ? .showsSequence : nil
     }
 }

@@ -1,12 +1,12 @@
 extension Registration {
-    /// Decodes a record of the registrations topic. A tombstone has no record to decode.
+    /// Decodes a record of the registrations topic. A tombstone has no value, so it is not decoded.
     /// - Throws: the first ``Fault`` found, with its position.
     public static func decode(_ record: UnsafeRawBufferPointer) throws(Fault) -> Registration {
         let text = try JSONText(record)
         let start = try text.recordStart()
         var members = try JSONMembers(text, at: start, of: .record, unknownKeys: .refused)
         var fields = RegistrationFields()
-        while let field = try members.next(in: text, Field.ofRegistration) {
+        while let field = try members.next(in: text, Field.registrationField) {
             members.position = try fields.decode(field, text, members.position)
         }
         try text.checkRecordEnd(members.position)
@@ -29,7 +29,8 @@ private struct RegistrationFields {
     var audiences = ByteRange.absent
     var audienceCount = 0
 
-    /// The range of `registeredAtMilliseconds`, 2001 to 2286, as for ``Limits/timestampMin`` and ``Limits/timestampMax``.
+    /// The range of `registeredAtMilliseconds`, 2001 to 2286: the range from ``Limits/timestampMin`` to
+    /// ``Limits/timestampMax``, in milliseconds.
     static let registeredAtMillisecondsMin = Limits.timestampMin * 1_000
     static let registeredAtMillisecondsMax = Limits.timestampMax * 1_000 + 999
 
@@ -70,7 +71,7 @@ private struct RegistrationFields {
         case .audiences:
             return try decodeAudiences(text, position)
         default:
-            preconditionFailure("Field.ofRegistration gave a field that is not read here")
+            preconditionFailure("Field.registrationField gave a field that is not read here")
         }
     }
 
@@ -107,7 +108,7 @@ private struct RegistrationFields {
             return (version, next)
         }
         var members = try JSONMembers(text, at: start, of: .shows, unknownKeys: .refused)
-        while let field = try members.next(in: text, Field.ofShows) {
+        while let field = try members.next(in: text, Field.showsField) {
             if field == .showsTimestamp {
                 let (value, next) = try text.integer(
                     members.position,
@@ -127,7 +128,8 @@ private struct RegistrationFields {
         return (version, members.position)
     }
 
-    /// Makes a registration from the fields. Throws if they do not belong to exactly one kind.
+    /// Makes a registration from the fields. Throws if a required field is missing, or if a field belongs to the
+    /// other kind of registration.
     func registration(_ start: Int, _ members: JSONMembers) throws(Fault) -> Registration {
         guard members.has(.app) else { throw Fault(.missingField, .app, at: start) }
         guard members.has(.environment) else { throw Fault(.missingField, .environment, at: start) }

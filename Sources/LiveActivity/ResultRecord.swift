@@ -5,7 +5,7 @@ import Numbers
 public struct ResultRecord {
     /// The command's `id`. If it is absent, the result names the command by its place,
     /// `topic/partition/offset`.
-    public var command: UnsafeRawBufferPointer?
+    public var commandIdentifier: UnsafeRawBufferPointer?
     /// The app's bundle id; nil if the record could not be decoded.
     public var app: UnsafeRawBufferPointer?
     public var activity: UnsafeRawBufferPointer?
@@ -18,7 +18,7 @@ public struct ResultRecord {
     public var supersededCount: Int = 0
     /// The HTTP status of APNs' answer; 0 if there was none.
     public var status: UInt16 = 0
-    /// APNs' reason, or Causeway's own.
+    /// APNs' reason, or Causeway's own; nil if there is none.
     public var reason: UnsafeRawBufferPointer?
     /// Whether Causeway made the command, because the activity's lifetime was over.
     public var isLifetimeCommand = false
@@ -30,7 +30,7 @@ public struct ResultRecord {
     /// up.
     public var isDemoted = false
     /// Pushes of priority 10 that the activity's budget allows after this push, including the budget's
-    /// reserve; -1 if nothing was drawn.
+    /// reserve; -1 if Redis was not asked about the budget, as for a start.
     public var budgetLeft = -1
     /// The names of the fields that were dropped because the body was too large, separated by commas; empty
     /// if there are none.
@@ -40,7 +40,7 @@ public struct ResultRecord {
     /// The number of requests that were made to APNs.
     public var attempts: Int = 0
     /// The `aps.timestamp` that was sent, UNIX seconds; -1 if nothing was sent.
-    public var timestamp: Int64 = -1
+    public var sentTimestamp: Int64 = -1
     /// The place from which the command was read: topic, partition and offset.
     public var sourceTopic: UnsafeRawBufferPointer
     public var sourcePartition: Int32
@@ -68,7 +68,7 @@ public struct ResultRecord {
     /// Appends the record. Absent fields are left out.
     public func write(to writer: inout JSONWriter) {
         writer.beginObject()
-        writer.commandName(command, topic: sourceTopic, partition: sourcePartition, offset: sourceOffset)
+        writer.commandName(commandIdentifier, topic: sourceTopic, partition: sourcePartition, offset: sourceOffset)
         writer.member("app", app)
         writer.member("activity", activity)
         writer.member("audience", audience)
@@ -100,7 +100,7 @@ public struct ResultRecord {
         writer.droppedFields(droppedFieldNames)
         writer.member("policy", policy)
         writer.member("attempts", Int64(attempts))
-        if timestamp >= 0 { writer.member("timestamp", timestamp) }
+        if sentTimestamp >= 0 { writer.member("timestamp", sentTimestamp) }
         writer.source(topic: sourceTopic, partition: sourcePartition, offset: sourceOffset)
         writer.key("times")
         writer.beginObject()

@@ -19,9 +19,6 @@ public struct CallQueue<Call: BitwiseCopyable>: ~Copyable {
     }
 
     @inlinable
-    public var capacity: Int { calls.count }
-
-    @inlinable
     public var oldest: Call? { count == 0 ? nil : calls[head] }
 
     @inlinable

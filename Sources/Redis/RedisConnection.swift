@@ -1,7 +1,7 @@
 import Reactor
 
-/// Owns the connections to several servers. It says where the server of each connection is, and acts on
-/// losses and errors that concern the division of keys among servers.
+/// Tells a connection where its server is: the ``Cluster``, or with Sentinels the ``SentinelOwner``. The cluster
+/// also acts on losses and on errors that concern the division of keys among servers.
 protocol ConnectionOwner: AnyObject {
     /// The connection begins an attempt to connect. The owner must call its `continueConnecting(to:)` or
     /// `disconnect(_:)`, now or later.
@@ -9,7 +9,7 @@ protocol ConnectionOwner: AnyObject {
     func connectionBecameReady(_ connection: RedisConnection)
     /// The connection was lost. The owner may close the connection in this call.
     func connectionWasLost(_ connection: RedisConnection)
-    /// The server answered a command with an error. The session gets the error after this call. Not called
+    /// The server answered a command with an error. The session gets the error after this method returns. Not called
     /// for a command of several calls.
     func serverRefused(_ call: OutstandingCall, on connection: RedisConnection, error: UnsafeRawBufferPointer)
 }
@@ -45,12 +45,11 @@ public final class RedisConnection {
         case closed
     }
 
-    /// The most calls in one command. The buffer for one reply has room for the results of this many calls.
+    /// The maximum number of calls in one command. The buffer for one reply has room for the results of this many.
     public static let callsPerCommandMax = 64
-    /// The most commands of the connection itself that may wait for replies, in addition to the calls.
+    /// The maximum number of the connection's own commands that may wait for replies, in addition to the calls.
     static let ownCommandsMax = 16
-    /// How much longer the oldest call may wait if its reply is late although the server has sent data in
-    /// this turn.
+    /// How much longer the oldest call may wait if its reply is late, but data of the server has arrived in this turn.
     static let deadlineGraceMilliseconds: Int64 = 50
 
     let loop: EventLoop
@@ -74,8 +73,8 @@ public final class RedisConnection {
     var serverSupportsScriptFlags = false
     /// Whether this connection has loaded the scripts a second time, because the server had lost them.
     var hasReloadedScripts = false
-    /// The fingerprint of the next call's key. The cluster sets it when it returns this connection for the
-    /// call.
+    /// The fingerprint of the next call's key; 0 without a cluster. The cluster sets it when it returns this
+    /// connection for the call.
     private var nextKeyFingerprint: UInt64 = 0
 
     var addresses: ArraySlice<SocketAddress> = []
@@ -89,8 +88,8 @@ public final class RedisConnection {
     let waitCommand: [UInt8]
     var replicaWatch = ReplicaWatch()
     var waitReplySearch = WaitReplySearch()
-    /// Whether the next WAIT reply reports enough replicas. Set when the connection finds this reply among
-    /// the unread ones, and nil again when it handles the reply.
+    /// Whether enough replicas acknowledged, by the reply to the outstanding WAIT. Set when the connection finds this
+    /// reply among the unread ones, and nil again when it handles the reply.
     var areReplicasEnough: Bool?
 
     /// Creates a connection to the server in the configuration's URL.
@@ -198,7 +197,7 @@ public final class RedisConnection {
         release()
         state = .pausing
         reconnectTimer = loop.schedule(
-            afterMilliseconds: pause.next(),
+            afterMilliseconds: pause.nextMilliseconds(),
             handler: self,
             tag: ConnectionTimer.reconnect.rawValue
         )
@@ -244,7 +243,7 @@ public final class RedisConnection {
             && stream.pendingOutputBytes + Self.asking.utf8CodeUnitCount < Stream.highWaterBytes
     }
 
-    /// Sets the key of the call that is issued next.
+    /// Sets the fingerprint of the key of the call that is issued next.
     func prepareCall(keyFingerprint: UInt64) {
         nextKeyFingerprint = keyFingerprint
     }
@@ -301,7 +300,7 @@ public final class RedisConnection {
             .contains { outstandingCalls[$0].awaitsReplicas }
     }
 
-    /// Removes the oldest call, which has its result.
+    /// Removes the oldest call, because its result has arrived.
     ///
     /// - Returns: false if the connection that received the reply was lost meanwhile. All calls have then
     ///   failed already.
@@ -316,8 +315,8 @@ public final class RedisConnection {
 
     // MARK: - The turn's end
 
-    /// Schedules the session's flush for the end of the turn. If the flush runs before the stream's own turn
-    /// end, all output of the turn leaves with one write.
+    /// Schedules the session's flush for the end of the turn. If this comes before the first output of the turn, the
+    /// flush runs before the stream sends, and all output of the turn leaves with one write.
     func scheduleTurnEnd() {
         guard !isTurnEndScheduled else { return }
         isTurnEndScheduled = true
@@ -356,7 +355,7 @@ public final class RedisConnection {
         if age < limit {
             scheduleDeadline(limit - age)
         } else if lastReceivedAtMilliseconds == loop.nowMilliseconds && age < 2 * limit {
-            // This process was slow, not the server: replies have arrived in this turn.
+            // This process was slow, not the server: data has arrived in this turn.
             scheduleDeadline(Self.deadlineGraceMilliseconds)
         } else {
             disconnect(RedisError(.deadline))

@@ -1,11 +1,11 @@
 /// The first bytes of each script's calls, ready to be copied: `EVALSHA` and the script's digest.
 public final class ScriptPrefixes {
     static let digestBytes = 40
-    private static let before: StaticString = "$7\r\nEVALSHA\r\n$40\r\n"
-    private static let after: StaticString = "\r\n"
+    private static let digestPrefix: StaticString = "$7\r\nEVALSHA\r\n$40\r\n"
+    private static let digestSuffix: StaticString = "\r\n"
     /// The number of arguments in the prefix: `EVALSHA` and the digest.
     public static let argumentCount = 2
-    public static let bytes = before.utf8CodeUnitCount + digestBytes + after.utf8CodeUnitCount
+    public static let bytes = digestPrefix.utf8CodeUnitCount + digestBytes + digestSuffix.utf8CodeUnitCount
 
     private let memory: UnsafeMutableRawBufferPointer
 
@@ -14,11 +14,11 @@ public final class ScriptPrefixes {
         memory = .allocate(byteCount: max(1, count) * Self.bytes, alignment: 1)
         for script in 0..<count {
             let start = script * Self.bytes
-            Self.before.withUTF8Buffer { memory[start...].copyBytes(from: $0) }
-            memory[(start + Self.before.utf8CodeUnitCount)...]
+            Self.digestPrefix.withUTF8Buffer { memory[start...].copyBytes(from: $0) }
+            memory[(start + Self.digestPrefix.utf8CodeUnitCount)...]
                 .copyBytes(from: repeatElement(0, count: Self.digestBytes))
-            Self.after.withUTF8Buffer {
-                memory[(start + Self.before.utf8CodeUnitCount + Self.digestBytes)...].copyBytes(from: $0)
+            Self.digestSuffix.withUTF8Buffer {
+                memory[(start + Self.digestPrefix.utf8CodeUnitCount + Self.digestBytes)...].copyBytes(from: $0)
             }
         }
     }
@@ -36,7 +36,7 @@ public final class ScriptPrefixes {
     /// digest's length.
     public func setDigest(_ digest: UnsafeRawBufferPointer, of script: Int) -> Bool {
         guard digest.count == Self.digestBytes else { return false }
-        let start = script * Self.bytes + Self.before.utf8CodeUnitCount
+        let start = script * Self.bytes + Self.digestPrefix.utf8CodeUnitCount
         memory[start...].copyBytes(from: digest)
         return true
     }

@@ -37,7 +37,7 @@ import Testing
                 tls: try TLSContext.client(caFile: files.caFile, applicationProtocols: ["h2"]),
                 timeoutMilliseconds: timeoutMilliseconds
             ),
-            tokens: try ProviderTokenSource(
+            tokenSource: try ProviderTokenSource(
                 key: try SigningKey(path: files.signingKeyFile),
                 keyIdentifier: "ABC123DEFG",
                 teamIdentifier: "DEF123GHIJ"

@@ -21,7 +21,7 @@ final class ForeignClient {
         var configuration = try PoolFixture.configuration(port: port)
         configuration.backoffBaseMilliseconds = 20
         configuration.backoffMaxMilliseconds = 20
-        pool = try Pool(loop: loop, configuration: configuration, tokens: Shared.tokens(), handler: recorder)
+        pool = try Pool(loop: loop, configuration: configuration, tokenSource: Shared.tokens(), handler: recorder)
         body.initializeMemory(as: UInt8.self, repeating: UInt8(ascii: "x"))
     }
 

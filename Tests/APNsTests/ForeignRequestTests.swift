@@ -19,7 +19,7 @@ import Testing
                 port: port,
                 tls: try TLSContext.client(caFile: files.caFile, applicationProtocols: ["h2"])
             ),
-            tokens: try Shared.tokens(),
+            tokenSource: try Shared.tokens(),
             unixSeconds: { Int64(time(nil)) }
         )
     }

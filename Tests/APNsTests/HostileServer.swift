@@ -169,7 +169,7 @@ final class HostileFixture {
         configuration.backoffMaxMilliseconds = 60_000
         configuration.openSpacingMilliseconds = 60_000
         adjust(&configuration)
-        pool = try Pool(loop: loop, configuration: configuration, tokens: Shared.tokens(), handler: recorder)
+        pool = try Pool(loop: loop, configuration: configuration, tokenSource: Shared.tokens(), handler: recorder)
         body.initializeMemory(as: UInt8.self, repeating: UInt8(ascii: "b"))
     }
 

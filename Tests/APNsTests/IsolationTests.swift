@@ -89,7 +89,12 @@ import Testing
                 configuration.profile = try PushProfile(liveActivitiesOf: bundle)
                 recorders.append(PushRecorder())
                 let recorder = recorders[recorders.count - 1]
-                let pool = Pool(loop: fixture.loop, configuration: configuration, tokens: tokens, handler: recorder)
+                let pool = Pool(
+                    loop: fixture.loop,
+                    configuration: configuration,
+                    tokenSource: tokens,
+                    handler: recorder
+                )
                 pool.start()
                 pools.append(pool)
             }
@@ -165,7 +170,7 @@ private final class TroubledApp {
         pool = try Pool(
             loop: fixture.loop,
             configuration: configuration,
-            tokens: Shared.tokens(),
+            tokenSource: Shared.tokens(),
             handler: recorder
         )
         switch trouble {

@@ -27,7 +27,7 @@ final class PoolFixture {
         )
         var configuration = try PoolFixture.configuration(port: server.port)
         adjust(&configuration)
-        pool = try Pool(loop: loop, configuration: configuration, tokens: Shared.tokens(), handler: recorder)
+        pool = try Pool(loop: loop, configuration: configuration, tokenSource: Shared.tokens(), handler: recorder)
         self.deviceTokenBytes = deviceTokenBytes
         body = .allocate(byteCount: bodyBytes, alignment: 16)
         for index in 0..<bodyBytes { body[index] = UInt8(ascii: "a") + UInt8(index % 26) }

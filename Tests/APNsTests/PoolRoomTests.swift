@@ -28,7 +28,12 @@ import Testing
     {
         var configuration = try PoolFixture.configuration(port: fixture.server.port)
         configuration.budget = budget
-        return try Pool(loop: fixture.loop, configuration: configuration, tokens: Shared.tokens(), handler: recorder)
+        return try Pool(
+            loop: fixture.loop,
+            configuration: configuration,
+            tokenSource: Shared.tokens(),
+            handler: recorder
+        )
     }
 
     private func measureMilliseconds(_ fixture: PoolFixture, _ body: () throws -> Void) rethrows -> Int64 {

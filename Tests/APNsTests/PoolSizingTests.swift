@@ -342,7 +342,12 @@ import Testing
         configuration.budget = budget
         configuration.connectionsMax = 4
         configuration.connectionsMin = 4
-        let pool = try Pool(loop: fixture.loop, configuration: configuration, tokens: Shared.tokens(), handler: other)
+        let pool = try Pool(
+            loop: fixture.loop,
+            configuration: configuration,
+            tokenSource: Shared.tokens(),
+            handler: other
+        )
         pool.start()
         fixture.turn(until: { pool.gauges.awaitsRoom })
         #expect(pool.connections.count == 1)

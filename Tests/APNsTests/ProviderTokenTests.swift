@@ -140,8 +140,8 @@ import Testing
         fixture.warmUp(connections: 2)
         let newKeyPath = Shared.keyPath("Next.p8")
         try writeFile(newKeyPath, privateKeyPEM(curve: NID_X9_62_prime256v1), mode: 0o600)
-        try fixture.pool.tokens.offer(SigningKey(path: newKeyPath), keyIdentifier: "NEXTKEY000")
-        #expect(fixture.pool.tokens.keyStatus.candidateIdentifier == "NEXTKEY000")
+        try fixture.pool.tokenSource.offer(SigningKey(path: newKeyPath), keyIdentifier: "NEXTKEY000")
+        #expect(fixture.pool.tokenSource.keyStatus.candidateIdentifier == "NEXTKEY000")
         var tag: UInt64 = 0
         fixture.turn(until: {
             if fixture.submit(tag) { tag += 1 }
@@ -151,7 +151,7 @@ import Testing
         })
         fixture.turn(until: { fixture.pool.pushesInFlight == 0 })
         #expect(
-            fixture.pool.tokens.keyStatus
+            fixture.pool.tokenSource.keyStatus
                 == ProviderTokenSource.KeyStatus(keyIdentifier: "NEXTKEY000", candidateIdentifier: nil, refusal: nil)
         )
         #expect(fixture.recorder.count(.answered) == fixture.recorder.responses)
@@ -178,7 +178,7 @@ import Testing
         }
         let newKeyPath = Shared.keyPath("Trial\(status)\(reason).p8")
         try writeFile(newKeyPath, privateKeyPEM(curve: NID_X9_62_prime256v1), mode: 0o600)
-        try fixture.pool.tokens.offer(SigningKey(path: newKeyPath), keyIdentifier: "NEXTKEY000")
+        try fixture.pool.tokenSource.offer(SigningKey(path: newKeyPath), keyIdentifier: "NEXTKEY000")
         var tag: UInt64 = 0
         var isTried = false
         fixture.recorder.onResponse = { if $0.connection != 1 { isTried = true } }
@@ -186,7 +186,7 @@ import Testing
             if fixture.submit(tag) { tag += 1 }
             return isTried
         })
-        let status = fixture.pool.tokens.keyStatus
+        let status = fixture.pool.tokenSource.keyStatus
         #expect(status.keyIdentifier == (isProof ? "NEXTKEY000" : "ABC123DEFG"))
         #expect(status.candidateIdentifier == (isProof ? nil : "NEXTKEY000"))
         #expect(status.refusal == nil)
@@ -195,7 +195,7 @@ import Testing
         fixture.server.respond = { _ in .accepted }
         fixture.turn(until: {
             if fixture.submit(tag) { tag += 1 }
-            return fixture.pool.tokens.keyStatus.keyIdentifier == "NEXTKEY000"
+            return fixture.pool.tokenSource.keyStatus.keyIdentifier == "NEXTKEY000"
         })
         fixture.recorder.onResponse = nil
     }
@@ -209,11 +209,11 @@ import Testing
         // Waits for the end of the measuring interval in which the pool sent its first push. In the next
         // interval the pool is idle.
         fixture.turn(until: { fixture.pool.interval.pushesEnded == 0 })
-        try fixture.pool.tokens.offer(SigningKey(path: newKeyPath), keyIdentifier: "NEXTKEY000")
+        try fixture.pool.tokenSource.offer(SigningKey(path: newKeyPath), keyIdentifier: "NEXTKEY000")
         let began = fixture.pool.intervalBeganMilliseconds
         fixture.turn(until: { fixture.pool.intervalBeganMilliseconds != began })
         #expect(fixture.pool.trialToken == nil)
-        #expect(fixture.pool.tokens.takeTrialToken(unixSeconds: fixture.loop.wallMilliseconds / 1_000) != nil)
+        #expect(fixture.pool.tokenSource.takeTrialToken(unixSeconds: fixture.loop.wallMilliseconds / 1_000) != nil)
     }
 
     /// A second new key replaces the first one during the trial of the first one. The connections for this
@@ -226,13 +226,13 @@ import Testing
         fixture.server.respond = { $0.connection === firstConnection ? .accepted : nil }
         let newKeyPath = Shared.keyPath("Forsaken.p8")
         try writeFile(newKeyPath, privateKeyPEM(curve: NID_X9_62_prime256v1), mode: 0o600)
-        try fixture.pool.tokens.offer(SigningKey(path: newKeyPath), keyIdentifier: "NEXTKEY000")
+        try fixture.pool.tokenSource.offer(SigningKey(path: newKeyPath), keyIdentifier: "NEXTKEY000")
         var tag: UInt64 = 0
         fixture.turn(until: {
             if fixture.submit(tag) { tag += 1 }
             return fixture.pool.connections.contains { $0.phase == .cold && $0.pushesInFlight == 1 }
         })
-        try fixture.pool.tokens.offer(SigningKey(path: newKeyPath), keyIdentifier: "NEXTKEY001")
+        try fixture.pool.tokenSource.offer(SigningKey(path: newKeyPath), keyIdentifier: "NEXTKEY001")
         fixture.turn(until: { !fixture.recorder.retirementCauses.isEmpty })
         #expect(fixture.recorder.retirementCauses == [.providerToken])
         #expect(fixture.pool.connections.first { $0.phase == .draining }?.identifier == 2)
@@ -257,7 +257,7 @@ import Testing
         fixture.server.respond = { $0.connection === firstConnection ? refusal : .accepted }
         let newKeyPath = Shared.keyPath("After\(isProvenElsewhere).p8")
         try writeFile(newKeyPath, privateKeyPEM(curve: NID_X9_62_prime256v1), mode: 0o600)
-        let tokens = fixture.pool.tokens
+        let tokens = fixture.pool.tokenSource
         try tokens.offer(SigningKey(path: newKeyPath), keyIdentifier: "NEXTKEY000")
         if isProvenElsewhere {
             tokens.endTrial(of: try #require(tokens.takeTrialToken(unixSeconds: Int64(time(nil)))), .accepted)
@@ -281,16 +281,16 @@ import Testing
         }
         let newKeyPath = Shared.keyPath("Wrong.p8")
         try writeFile(newKeyPath, privateKeyPEM(curve: NID_X9_62_prime256v1), mode: 0o600)
-        try fixture.pool.tokens.offer(SigningKey(path: newKeyPath), keyIdentifier: "WRONGKEY00")
+        try fixture.pool.tokenSource.offer(SigningKey(path: newKeyPath), keyIdentifier: "WRONGKEY00")
         var tag: UInt64 = 0
         fixture.turn(until: {
             if fixture.submit(tag) { tag += 1 }
             fixture.loop.turn(waitMilliseconds: 1)
-            return fixture.pool.tokens.keyStatus.refusal != nil
+            return fixture.pool.tokenSource.keyStatus.refusal != nil
         })
         fixture.turn(until: { fixture.pool.pushesInFlight == 0 })
         #expect(
-            fixture.pool.tokens.keyStatus
+            fixture.pool.tokenSource.keyStatus
                 == ProviderTokenSource.KeyStatus(
                     keyIdentifier: "ABC123DEFG",
                     candidateIdentifier: nil,

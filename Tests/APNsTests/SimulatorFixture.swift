@@ -206,7 +206,7 @@ struct SentPushes: Sendable {
             configuration.connectionsMax = 2
             configuration.connectionsMin = 2
             adjust(&configuration)
-            pool = try Pool(loop: loop, configuration: configuration, tokens: Shared.tokens(), handler: recorder)
+            pool = try Pool(loop: loop, configuration: configuration, tokenSource: Shared.tokens(), handler: recorder)
         }
 
         func run() throws {

@@ -16,7 +16,7 @@ import Testing
                 let (isRead, isOfOtherApp) = (
                     templates.hasMatched(command, ofApp: 0), templates.hasMatched(command, ofApp: 1)
                 )
-                #expect(templates.match(command, ofApp: 0, in: bytes) == isRead && !isOfOtherApp)
+                #expect(templates.hasTemplate(command, ofApp: 0, in: bytes) == isRead && !isOfOtherApp)
                 return isRead
             }
     }

@@ -191,7 +191,7 @@ import Testing
         let comparison = try ScriptComparison()
         #expect(comparison.verdict(command(101, alert: true, token: token)) == .send)
         comparison.settle(settlement(101, alert: 101))
-        comparison.settle(.limit(version: .at(101), pace: .spaced(0)))
+        comparison.settle(.throttle(version: .at(101), pace: .spaced(0)))
         let newer = OwnedToken(token: [7, 7], environment: .production, registeredAtMilliseconds: 9)
         #expect(comparison.verdict(.register(attributesType: nil, registration: newer, shows: nil)) == .registered)
         #expect(comparison.admit(command(102)).registration == newer)

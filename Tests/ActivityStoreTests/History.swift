@@ -228,7 +228,7 @@ struct History {
         let version = version()
         if below(6) == 0, let retirement = retirement() { return .retire(version: version, retirement) }
         let outcomes: [Settlement?] = [.accepted, .notShown, .unknown, nil]
-        guard let outcome = pick(outcomes) else { return .limit(version: version, pace: pick(paces)) }
+        guard let outcome = pick(outcomes) else { return .throttle(version: version, pace: pick(paces)) }
         let alert = below(3) == 0 ? below(2) == 0 ? version : self.version() : nil
         return .settle(version: version, outcome, digest: digest(), retirement: retirement(), alert: alert)
     }

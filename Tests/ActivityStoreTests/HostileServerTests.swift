@@ -390,9 +390,9 @@ import Testing
     @Test func `The pause grows to its limit and starts over`() {
         var pause = ReconnectPause()
         var longest: Int64 = 0
-        for _ in 0..<2_000 { longest = max(longest, pause.next()) }
+        for _ in 0..<2_000 { longest = max(longest, pause.nextMilliseconds()) }
         #expect(longest <= ReconnectPause.capMilliseconds && longest > ReconnectPause.capMilliseconds / 2)
         pause.reset()
-        #expect(pause.next() <= ReconnectPause.baseMilliseconds)
+        #expect(pause.nextMilliseconds() <= ReconnectPause.baseMilliseconds)
     }
 }

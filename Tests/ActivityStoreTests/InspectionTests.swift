@@ -63,7 +63,7 @@ import Testing
         #expect(budget.fullAtMilliseconds == Self.now + 1_000)
         #expect(shown.budget(pace, nowMilliseconds: Self.now + 1_000).fullAtMilliseconds == nil)
 
-        comparison.settle(.limit(version: .at(0), pace: pace))
+        comparison.settle(.throttle(version: .at(0), pace: pace))
         comparison.settle(Operation.settlement(version: .at(100, 7), outcome: .accepted, digest: .max - 1))
         shown = try activity()
         #expect(shown.newest?.state == .settled && shown.shownDigest == (1 << 48) - 2 && shown.heldCommand == nil)
@@ -122,7 +122,7 @@ import Testing
         let hold = Operation.hold(attributesType: nil, version: .at(100, 7), command: [1], carriesAlert: true)
         #expect(comparison.verdict(hold) == .held)
         #expect(comparison.verdict(register) == .registered)
-        comparison.settle(.limit(version: .at(0), pace: pace))
+        comparison.settle(.throttle(version: .at(0), pace: pace))
         let whole = value(comparison)
         let parts = activityParts(whole)
         #expect(["r", "t", "l", "b", "h"].map { parts[$0]?.count } == [50, 2, 7, 27, 31])

@@ -164,11 +164,11 @@ import Testing
         let comparison = try ScriptComparison()
         comparison.admit(register(in: list(1)))
         comparison.admit(command(.update, 100))
-        #expect(comparison.admit(.limit(version: .at(100), pace: .spaced(1_000))).departures == nil)
+        #expect(comparison.admit(.throttle(version: .at(100), pace: .spaced(1_000))).departures == nil)
         #expect(comparison.verdict(.start(version: .at(200), claim: 7)) == .send)
         #expect(comparison.admit(settlement(200)).departures == nil)
         #expect(comparison.admit(register("bb", at: 200, in: list(2))).departures == departures(1, at: 200))
-        #expect(comparison.admit(.limit(version: .at(100), pace: .spaced(1_000))).departures == nil)
+        #expect(comparison.admit(.throttle(version: .at(100), pace: .spaced(1_000))).departures == nil)
     }
 
     /// Besides its audiences, the activity's value has all parts that the name of this test lists.
@@ -184,7 +184,7 @@ import Testing
         )
         comparison.settle(confirm(101))
         comparison.admit(register("dd", at: 200, in: list(1, 2, 3, 4, 5, 6, 7, 8)))
-        comparison.settle(.limit(version: .at(100), pace: .spaced(0)))
+        comparison.settle(.throttle(version: .at(100), pace: .spaced(0)))
         comparison.admit(.unregister(atMilliseconds: 300))
         comparison.settle(confirm(300))
         comparison.admit(register("ee", at: 400, in: list(1, 2)))

@@ -55,7 +55,7 @@ import Testing
     }
 
     private func limit(_ timestamp: UInt64, spacing: Int64) -> Operation {
-        Operation.limit(version: .at(timestamp), pace: pace(spacing: spacing))
+        Operation.throttle(version: .at(timestamp), pace: pace(spacing: spacing))
     }
 
     // MARK: - Spacing
@@ -115,7 +115,7 @@ import Testing
         comparison.settle(limit(100, spacing: 0))
         var after = comparison.server.hash(comparison.key.text)
         #expect(after.removeValue(forKey: "l") != nil && before["l"] == nil)
-        // The record has a flag for the 429, which is removed before the comparison.
+        // The value has a flag that says that it has a 429. The test removes this flag before the comparison.
         after["r"]?[StoredRecord.kindOffset] &-= StoredRecord.Flag.limited
         #expect(after == before)
         // A 429 of an unknown activity stores nothing.

@@ -159,7 +159,7 @@ extension ScriptTests {
         comparison.settle(acceptedSettlement(100))
         #expect(comparison.verdict(register("aa", at: 1_000)) == .registered)
         #expect(comparison.verdict(command(.update, 101, digest: 2)) == .send)
-        comparison.settle(.limit(version: version(101), pace: .spaced(0)))
+        comparison.settle(.throttle(version: version(101), pace: .spaced(0)))
         #expect(comparison.settle(retire("aa", 101, invalidAt: 2_000)))
         #expect(comparison.verdict(.hold(attributesType: nil, version: version(101), command: [7])) == .held)
         #expect(comparison.verdict(update(101, bringing: token("aa", at: 3_000))) == .held)

@@ -61,7 +61,9 @@ struct WorkerWriter {
             sourcePartition: Int32(randomNumber(0...Int(Int32.max))),
             sourceOffset: Int64(randomNumber(0...Int.max))
         )
-        (result.command, result.app, result.activity) = (randomTextOrNil(), randomTextOrNil(), randomTextOrNil())
+        (result.commandIdentifier, result.app, result.activity) = (
+            randomTextOrNil(), randomTextOrNil(), randomTextOrNil()
+        )
         (result.audience, result.device, result.reason) = (randomTextOrNil(), randomTextOrNil(), randomTextOrNil())
         if randomBool() { result.channel = (randomText(), randomCase(DeviceEnvironment.self)) }
         (result.supersededCount, result.status) = (
@@ -72,7 +74,7 @@ struct WorkerWriter {
         (result.priority, result.budgetLeft) = ([0, 5, 10][randomNumber(0...2)], randomNumber(-1...3))
         if randomBool() { result.droppedFieldNames = randomBytes(droppedFields) }
         if randomBool() { result.policy = randomBytes(policies) }
-        (result.attempts, result.timestamp) = (randomNumber(0...3), randomBool() ? 1_790_000_000 : -1)
+        (result.attempts, result.sentTimestamp) = (randomNumber(0...3), randomBool() ? 1_790_000_000 : -1)
         (result.recordMilliseconds, result.receivedMilliseconds) = (randomMilliseconds(), randomMilliseconds())
         (result.admittedMilliseconds, result.sentMilliseconds) = (randomMilliseconds(), randomMilliseconds())
         result.answeredMilliseconds = randomMilliseconds()

@@ -76,12 +76,12 @@ enum Worker {
         withText("ride-3") { text in
             withTexts("Y2g=", "lineups,odds") { channel, dropped in
                 var result = ResultRecord(outcome: .accepted, sourceTopic: text, sourcePartition: 3, sourceOffset: 17)
-                (result.command, result.app, result.activity, result.audience) = (text, text, text, text)
+                (result.commandIdentifier, result.app, result.activity, result.audience) = (text, text, text, text)
                 (result.device, result.reason, result.policy) = (text, text, text)
                 (result.channel, result.droppedFieldNames) = ((channel, .sandbox), dropped)
                 (result.supersededCount, result.status, result.priority, result.isDemoted) = (12, 200, 5, true)
                 result.isLifetimeCommand = true
-                (result.budgetLeft, result.attempts, result.timestamp) = (14, 2, 1_790_000_000)
+                (result.budgetLeft, result.attempts, result.sentTimestamp) = (14, 2, 1_790_000_000)
                 result.apnsIdentifier = (0x0123_4567_89AB_CDEF, 0xFEDC_BA98_7654_3210)
                 (result.recordMilliseconds, result.receivedMilliseconds) = (1_790_000_000_001, 1_790_000_000_002)
                 (result.admittedMilliseconds, result.sentMilliseconds) = (1_790_000_000_003, 1_790_000_000_004)

@@ -80,7 +80,7 @@ struct ConfigurationChangeTests {
         case .text: .text("other")
         case .integer(let range): [range.lowerBound, range.upperBound].first { "\($0)" != shown }.map { .integer($0) }
         case .choice(let names): names.first { $0 != shown }.map { .text($0) }
-        case .choices(let names): names.first { "[\($0)]" != shown }.map { .choices([$0]) }
+        case .choices(let names): names.first { "[\($0)]" != shown }.map { .chosen([$0]) }
         case .texts: .texts(["other"])
         case .properties: .properties([KafkaProperty(name: "a", value: "b")])
         }

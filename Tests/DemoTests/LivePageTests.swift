@@ -60,10 +60,10 @@ struct LivePageTests {
     @Test func `Commands without a result after the time limit are late`() {
         var late = LateCommands()
         for second in 0...29 { late.addSample(commands: 100 * second, nowMilliseconds: Int64(second) * 1_000) }
-        #expect(late.count(results: 0, nowMilliseconds: 29_000) == 0, "none is that old")
+        #expect(late.lateCount(results: 0, nowMilliseconds: 29_000) == 0, "none is that old")
         for second in 30...90 { late.addSample(commands: 100 * second, nowMilliseconds: Int64(second) * 1_000) }
-        #expect(late.count(results: 6_000, nowMilliseconds: 90_000) == 0)
-        #expect(late.count(results: 5_900, nowMilliseconds: 90_000) == 100)
+        #expect(late.lateCount(results: 6_000, nowMilliseconds: 90_000) == 0)
+        #expect(late.lateCount(results: 5_900, nowMilliseconds: 90_000) == 100)
     }
 
     @Test func `The wall shows phones spread over all`() {

@@ -151,7 +151,7 @@ struct ResultSummaryTests {
                 record.status = 200
                 record.priority = 10
                 record.attempts = 2
-                record.timestamp = 1_790_000_000
+                record.sentTimestamp = 1_790_000_000
                 record.recordMilliseconds = 1_790_000_000_001
                 record.receivedMilliseconds = 1_790_000_000_100
                 record.sentMilliseconds = 1_790_000_000_200

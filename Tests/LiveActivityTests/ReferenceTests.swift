@@ -95,14 +95,14 @@ struct ReferenceTests {
         let (full, least) = try withTexts(["id", "com.example", "m1", "Y2g=", "t", "slow"]) { texts in
             var least = ResultRecord(outcome: .invalid, sourceTopic: texts[4]!, sourcePartition: 0, sourceOffset: 7)
             let leastObject = try written { least.write(to: &$0) }
-            least.command = texts[0]
+            least.commandIdentifier = texts[0]
             (least.app, least.activity, least.audience, least.device) = (texts[1], texts[2], texts[2], texts[2])
             least.channel = (texts[3]!, .sandbox)
             (least.supersededCount, least.status, least.reason) = (1, 410, texts[5])
             least.isLifetimeCommand = true
             (least.apnsIdentifier, least.priority, least.isDemoted, least.budgetLeft) = ((1, 2), 5, true, 0)
             least.droppedFieldNames = texts[5]!
-            (least.policy, least.attempts, least.timestamp) = (texts[5], 2, 1_790_000_000)
+            (least.policy, least.attempts, least.sentTimestamp) = (texts[5], 2, 1_790_000_000)
             (least.recordMilliseconds, least.receivedMilliseconds, least.admittedMilliseconds) = (1, 2, 3)
             (least.sentMilliseconds, least.answeredMilliseconds) = (4, 5)
             return (try written { least.write(to: &$0) }, leastObject)

@@ -11,7 +11,7 @@ func written(_ write: (inout JSONWriter) -> Void) throws -> [String: Any] {
     return try #require(object as? [String: Any])
 }
 
-/// Calls the body with the bytes of the texts. An absent text has no bytes.
+/// Calls the body with the bytes of each text; nil for an absent text.
 func withTexts<Result>(
     _ texts: [String?],
     _ body: ([UnsafeRawBufferPointer?]) throws -> Result
@@ -141,7 +141,7 @@ struct WrittenRecordTests {
                 sourcePartition: 3,
                 sourceOffset: 1_234_567_890_123
             )
-            result.command = texts[0]
+            result.commandIdentifier = texts[0]
             result.app = texts[1]
             result.activity = texts[2]
             result.reason = texts[3]
@@ -155,7 +155,7 @@ struct WrittenRecordTests {
             result.droppedFieldNames = texts[6]!
             result.policy = texts[5]
             result.attempts = 2
-            result.timestamp = 1_790_000_000
+            result.sentTimestamp = 1_790_000_000
             result.recordMilliseconds = 1
             result.receivedMilliseconds = 2
             result.admittedMilliseconds = 3

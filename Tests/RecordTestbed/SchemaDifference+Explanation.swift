@@ -13,7 +13,7 @@ extension SchemaDifference {
         // of the values, and this one may be valid.
         if fault.code == .duplicateKey || isRepeated(fault.path.field, text) { return .duplicateKeys }
         switch fault.code {
-        case .tooLong where hasLongCharacters(text): return .bytes
+        case .tooLong where hasLongCharacters(text): return .lengthsInBytes
         case .tooLong where fault.amount > Limits.stringBytes: return .size
         case .tooDeep, .bodyTooLarge, .recordTooLarge: return .size
         case .tooMany where fault.path.field != .audiences: return .size

@@ -87,18 +87,18 @@ public final class ChannelManagement: Sendable {
 
     /// - Parameters:
     ///   - bundleIdentifier: the app's bundle id, without the suffix of a topic.
-    ///   - tokens: signs the provider tokens for the app in this environment.
+    ///   - tokenSource: signs the provider tokens for the app in this environment.
     ///   - unixSeconds: returns the current time, which a provider token contains.
     public init(
         bundleIdentifier: String,
         endpoint: ManagementEndpoint,
-        tokens: ProviderTokenSource,
+        tokenSource: ProviderTokenSource,
         unixSeconds: @escaping @Sendable () -> Int64
     ) {
         self.bundleIdentifier = bundleIdentifier
         self.endpoint = endpoint
         makeAuthorization = {
-            tokens.currentToken(unixSeconds: unixSeconds()).map { String(decoding: $0.headerValue, as: UTF8.self) }
+            tokenSource.currentToken(unixSeconds: unixSeconds()).map { String(decoding: $0.headerValue, as: UTF8.self) }
         }
     }
 

@@ -129,7 +129,7 @@ struct Activity {
     var equalTimestamps = 0
     /// How often older content replaced newer content. A real phone never does that, so a number above 0 is a
     /// defect of the simulator.
-    var regressions = 0
+    var timestampRegressions = 0
     /// Why the phone dropped the last push with faulty content.
     var lastProblem: String?
     var budget: BudgetBucket
@@ -173,7 +173,7 @@ struct Activity {
 
     /// Shows content on the Lock Screen. Reuses the memory of the previous content.
     mutating func show(_ contentState: UnsafeRawBufferPointer, timestamp: Int64, nowMilliseconds: Int64) {
-        if timestamp < shownTimestamp { regressions += 1 }
+        if timestamp < shownTimestamp { timestampRegressions += 1 }
         if timestamp == shownTimestamp { equalTimestamps += 1 }
         shownContentState.removeAll(keepingCapacity: true)
         shownContentState.append(contentsOf: contentState)

@@ -38,7 +38,7 @@ extension DeviceModel {
         public var repeatedAlerts = 0
         public var suspiciousDates = 0
         public var equalTimestamps = 0
-        public var regressions = 0
+        public var timestampRegressions = 0
         /// The highest number of priority 10 pushes to one activity.
         public var priority10PushesMax = 0
         /// The shortest time between two pushes to one activity; nil if no activity got two.
@@ -132,7 +132,7 @@ extension DeviceModel {
             summary.repeatedAlerts += activities[index].repeatedAlerts
             summary.suspiciousDates += activities[index].suspiciousDates
             summary.equalTimestamps += activities[index].equalTimestamps
-            summary.regressions += activities[index].regressions
+            summary.timestampRegressions += activities[index].timestampRegressions
             summary.priority10PushesMax = max(summary.priority10PushesMax, activities[index].pace.priority10)
             if let distance = activities[index].pace.leastDistanceMilliseconds {
                 summary.leastDistanceMilliseconds = min(summary.leastDistanceMilliseconds ?? distance, distance)
@@ -291,7 +291,7 @@ extension DeviceModel {
             }
             writer.member("suspiciousDates", activity.suspiciousDates)
             writer.member("equalTimestamps", activity.equalTimestamps)
-            writer.member("regressions", activity.regressions)
+            writer.member("regressions", activity.timestampRegressions)
             if let problem = activity.lastProblem { writer.member("lastProblem", problem) }
             writer.member("alertCount", activity.alertCount)
             writer.member("repeatedAlerts", activity.repeatedAlerts)

@@ -66,7 +66,7 @@ extension ControlHandler {
             writer.member("repeatedAlerts", summary.repeatedAlerts)
             writer.member("suspiciousDates", summary.suspiciousDates)
             writer.member("equalTimestamps", summary.equalTimestamps)
-            writer.member("regressions", summary.regressions)
+            writer.member("regressions", summary.timestampRegressions)
             writer.member("priority10PushesMax", summary.priority10PushesMax)
             if let distance = summary.leastDistanceMilliseconds {
                 writer.member("leastDistanceMilliseconds", distance)

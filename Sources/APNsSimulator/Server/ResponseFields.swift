@@ -39,12 +39,12 @@ final class ResponseFields {
     func fill(
         _ reason: Reason,
         identifier: UnsafeRawBufferPointer,
-        unique: UnsafeRawBufferPointer?
+        uniqueIdentifier: UnsafeRawBufferPointer?
     ) -> UnsafeMutableBufferPointer<nghttp2_nv> {
         fields[0] = statuses[Int(reason.rawValue)]
         fields[1] = Self.field(identifierName, identifier, isIndexed: false)
-        guard let unique else { return UnsafeMutableBufferPointer(start: fields, count: 2) }
-        fields[2] = Self.field(uniqueName, unique, isIndexed: false)
+        guard let uniqueIdentifier else { return UnsafeMutableBufferPointer(start: fields, count: 2) }
+        fields[2] = Self.field(uniqueName, uniqueIdentifier, isIndexed: false)
         return UnsafeMutableBufferPointer(start: fields, count: 3)
     }
 

@@ -222,8 +222,8 @@ final class ServerConnection {
         }
         guard !slot.pointee.head.concernsChannels, service == .push else { return submitOfChannels(slot, session) }
         let identifier = owner.identifier(of: slot)
-        let unique = owner.setup.environment == .sandbox ? owner.uniqueIdentifier(of: slot) : nil
-        let fields = owner.fields.fill(slot.pointee.reason, identifier: identifier, unique: unique)
+        let uniqueIdentifier = owner.setup.environment == .sandbox ? owner.uniqueIdentifier(of: slot) : nil
+        let fields = owner.fields.fill(slot.pointee.reason, identifier: identifier, uniqueIdentifier: uniqueIdentifier)
         // Submitting fails only if memory is exhausted. The session's next call then fails too and
         // closes the connection.
         if slot.pointee.reason == .success {

@@ -1,7 +1,7 @@
 import LiveActivity
 
-/// The joins under way: the entries that are not on their pages yet, each with its step. The memory is
-/// allocated once.
+/// The joins under way, each with its entry and the step that Redis performs for it now. The memory is allocated
+/// once.
 struct JoinTable: ~Copyable {
     /// The maximum number of joins under way. The joins of a turn leave together, so a lane adds at most this
     /// many entries in one round trip.
@@ -59,8 +59,6 @@ struct JoinTable: ~Copyable {
         joins.deallocate()
         freeSlots.deallocate()
     }
-
-    var count: Int { Self.capacity - freeCount }
 
     subscript(slot: UInt16) -> Join {
         get { joins[Int(slot)] }

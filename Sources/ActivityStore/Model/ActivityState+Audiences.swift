@@ -4,8 +4,8 @@ extension ActivityState {
     /// The part of a reply that names the audiences which may not know yet that the activity left them.
     var departures: [UInt8]? { MemberAudiences.departures(audiences.leftDigests, at: registeredAtMilliseconds ?? 0) }
 
-    /// Forgets what the activity shows if it is or was in audiences, because an audience's push may have
-    /// replaced that state.
+    /// If the activity is or was in audiences, forgets which state it shows: a push to an audience may have replaced
+    /// this state.
     mutating func forgetShownStateOfMember() {
         if !audiences.isEmpty { shownDigest = nil }
     }
@@ -16,8 +16,9 @@ extension ActivityState {
         audiences.leaveAll()
     }
 
-    /// Leaves all audiences after the member's end was accepted. The registration's time is raised, so that a
-    /// repeated delivery of the registration is stale and does not bring the member back.
+    /// Leaves all audiences, because APNs accepted the activity's end. Raises the registration's time by a
+    /// millisecond, so that a repeated delivery of the registration is stale and does not bring the activity back
+    /// into the audiences.
     mutating func leaveAtEnd() {
         guard !audiences.currentDigests.isEmpty else { return }
         let raised = min((registeredAtMilliseconds ?? 0) + 1, StoredTime.millisecondsMax)
@@ -26,12 +27,12 @@ extension ActivityState {
         leaveAllAudiences()
     }
 
-    /// Changes the audiences. Returns false, without a change, if too many audiences do not know yet that the
+    /// Changes the audiences. Returns false, without a change, if too many audiences would not know yet that the
     /// activity left them.
     mutating func changeAudiences(to list: [UInt8]) -> Bool {
-        let before = audiences
+        let audiencesBefore = audiences
         guard audiences.change(to: MemberAudiences.digests(list)) else { return false }
-        if !before.isEmpty || !audiences.isEmpty { shownDigest = nil }
+        if !audiencesBefore.isEmpty || !audiences.isEmpty { shownDigest = nil }
         return true
     }
 

@@ -15,7 +15,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
     }
 
     public struct HeldCommand: Hashable, Sendable {
-        /// The newest version, or an older one if the newest still has to carry its alert.
+        /// The newest version, or an older version whose alert the newest version still has to carry.
         public var version: Version
         public var isEnd: Bool
         public var command: [UInt8]
@@ -26,8 +26,8 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         public var version: Version
         public var isSettled: Bool
         public var timestamp: Int64
-        /// The claim of the record that got the send verdict; nil once the start was accepted, because no
-        /// record asks for it afterwards.
+        /// The claim of the record that got the send verdict; nil once APNs has accepted the start. From then on
+        /// every record of the start gets `duplicate`.
         public var claim: UInt64?
     }
 
@@ -121,7 +121,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         return (reply, expiry)
     }
 
-    /// Returns why an update or an end is refused; nil if it is the newest version or repeats it. (R11)
+    /// Returns why an update or an end is refused; nil if it becomes the newest version or repeats it. (R11)
     private func refusal(_ call: StateAdmission<[UInt8]>) -> StoreVerdict? {
         guard let newest = version else { return nil }
         if isEnded {
@@ -138,7 +138,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
     }
 
     /// Whether the command has an alert, and a newer version that is not settled yet can carry this alert. A
-    /// start cannot carry it, because the alert belongs to the activity's previous life.
+    /// start cannot carry the alert, because the alert belongs to the activity's previous life.
     private func isSuperseded(_ call: StateAdmission<[UInt8]>, by newest: Version) -> Bool {
         call.carriesAlert && call.version < newest && !versionState.isSettled && versionState != .startSending
     }
@@ -196,8 +196,8 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         return (sendReply(start), .renewed)
     }
 
-    /// Answers a start that has already got a send verdict. The caller may be the same record after a lost
-    /// reply, the record that was deferred with the claim, or another record.
+    /// Answers a start that has already got a send verdict. The call may come for the same record after a lost
+    /// reply, for this record after it was deferred (then it names the previous claim), or for another record.
     private mutating func repeatStart(
         _ start: Start,
         claim: UInt64,
@@ -278,10 +278,10 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         return (reply, isStale ? .unchanged : .renewed)
     }
 
-    /// Settles a version. A change outside of the record's fixed bytes renews the key's expiry.
+    /// Performs `settle`, `throttle` or `retire`. If more than the state and the digest changes, renews the expiry.
     mutating func settle(_ operation: StoreCall<[UInt8]>.Operation, now: Int64) -> (StoreReply<[UInt8]>, Expiry) {
         switch operation {
-        case .limit(_, let numbers):
+        case .throttle(_, let numbers):
             let isRecorded = pace?.recordLimit(numbers, sentAt: lastSendMilliseconds, at: now) ?? false
             return (StoreReply(.settled), isRecorded ? .renewed : .unchanged)
         case .settle(let version, let settlement, let digest, let retirement, let alert):
@@ -320,7 +320,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         return heldCommand == heldBefore ? expiry : .renewed
     }
 
-    /// Retires a token. Raises the registration's time, so that the same registration is stale afterwards.
+    /// Retires the token; false if the activity has another one. Makes the token's registration stale.
     private mutating func retire(by retirement: TokenRetirement<[UInt8]>) -> Bool {
         guard let token, token.isRetired(by: retirement) else { return false }
         retiredToken = RetiredToken(token)
@@ -356,7 +356,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         return true
     }
 
-    /// Makes the command the newest version. A held older command is dropped unless it has an alert.
+    /// Makes the command the newest version. Drops a held older command that has no alert.
     private mutating func advance(to call: StateAdmission<[UInt8]>, _ versionState: VersionState) {
         if version != call.version || isEnded != call.isEnd {
             if let heldCommand, !heldCommand.carriesAlert { self.heldCommand = nil }
@@ -367,7 +367,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         self.versionState = versionState
     }
 
-    /// Assigns the version's own timestamp, or one second above the last if its own is not higher.
+    /// Assigns the version's own timestamp, or one second above the last assigned one if its own is not higher.
     private mutating func assignTimestamp(_ version: Version) {
         let above = min(lastTimestamp + 1, Limits.timestampMax)
         lastTimestamp =

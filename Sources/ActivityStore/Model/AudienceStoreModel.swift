@@ -30,10 +30,6 @@ public struct AudienceStoreModel: Sendable {
         self.pageBytesMax = pageBytesMax ?? PageLimits.bytesMax
     }
 
-    public mutating func perform(_ call: AudienceCall<UnsafeRawBufferPointer>) -> AudienceReply<[UInt8]> {
-        perform(call.map { Array($0) })
-    }
-
     public mutating func perform(_ call: AudienceCall<[UInt8]>) -> AudienceReply<[UInt8]> {
         let key = AudienceKey(app: call.app, audience: call.audience)
         switch call.operation {

@@ -19,14 +19,15 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
         public var command: [UInt8]
     }
 
-    /// The audiences that may not know yet that the device left them, and the time of the last departure.
+    /// The audiences that may not know yet that the device left them, and the time of the last departure (UNIX
+    /// milliseconds).
     public internal(set) var leftAudiences: [UInt64] = []
     public internal(set) var leftAtMilliseconds: Int64 = 0
     /// The tokens and held starts, by attributes type.
     public internal(set) var slots: [String: Slot] = [:]
     /// When the bucket of starts will be full again. A time in the past means that the bucket is full.
     public internal(set) var fullAtMilliseconds: Int64 = 0
-    /// The sum of all refunds to the bucket; nil: there was no refund.
+    /// The sum of all refunds to the bucket of starts; nil: there was no refund.
     public internal(set) var refundedMilliseconds: Int64?
     public internal(set) var expiresAtMilliseconds: Int64?
 
@@ -67,21 +68,22 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
             }
         }
         let isNewer = registration.registeredAtMilliseconds >= slots[type]?.registeredAtMilliseconds ?? 0
-        let before = slots[type]?.audiences ?? []
+        let audiencesBefore = slots[type]?.audiences ?? []
         if isNewer, let list, !changeAudiences(of: type, to: list, at: registration.registeredAtMilliseconds) {
             return (StoreReply(.full), .unchanged)
         }
         let isTaken = takeIfNewer(type, registration)
         var reply = StoreReply<[UInt8]>(.stale)
         if list != nil { reply.departures = departures }
-        // A stale registration that is read again still returns the start that waits for the known token: the
-        // known token's own registration may be settled, and then no worker reads it again.
+        // A stale registration also returns a start that waits, and its worker sends the start with the known,
+        // newer token. The reason: the registration of the known token may be settled, and then no worker reads
+        // it again.
         guard isTaken || slots[type]?.token != nil else { return (reply, .unchanged) }
         let held = nextHeldStart(slots[type]?.heldStarts ?? [], after: step.heldStart)
         guard isTaken || held != nil else { return (reply, .unchanged) }
         reply.verdict = .registered
         if isNewer, let list {
-            reply.wasMemberOfAll = MemberAudiences.isInAll(MemberAudiences.digests(list), current: before)
+            reply.wasMemberOfAll = MemberAudiences.isInAll(MemberAudiences.digests(list), current: audiencesBefore)
         }
         if reply.departures == nil { reply.heldCommand = held?.command }
         return (reply, isTaken ? .renewed : .unchanged)
@@ -150,7 +152,7 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
         return (StoreReply(.settled), .unchanged)
     }
 
-    /// Settles a held start. The device's lifetime does not change.
+    /// Settles a held start, and may retire its token. The expiry of the device's key does not change.
     mutating func settle(
         _ start: HeldStart<[UInt8]>,
         _ retirement: TokenRetirement<[UInt8]>?

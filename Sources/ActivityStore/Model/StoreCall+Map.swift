@@ -1,8 +1,8 @@
 public import LiveActivity
 
 extension StoreCall {
-    /// Returns the same call with other bytes: with copies of borrowed bytes, to keep the call, or with
-    /// borrowed bytes, to issue it.
+    /// Returns the same call with each of its byte fields transformed. To keep a call, a caller copies its
+    /// borrowed bytes. To issue the kept call, the caller borrows the copies.
     public func map<Other>(_ transform: (Bytes) -> Other) -> StoreCall<Other> {
         StoreCall<Other>(
             tag: tag,
@@ -35,7 +35,7 @@ extension StoreCall.Operation {
         case .retire(let version, let retirement): .retire(version: version, retirement.map(transform))
         case .settle(let version, let settlement, let digest, let retirement, let alert):
             .settle(version: version, settlement, digest: digest, retirement: retirement?.map(transform), alert: alert)
-        case .limit(let version, let pace): .limit(version: version, pace: pace)
+        case .throttle(let version, let pace): .throttle(version: version, pace: pace)
         case .reopen(let version): .reopen(version: version)
         case .lookUpToken(let type, let startBudget, let registration):
             .lookUpToken(
@@ -57,8 +57,8 @@ extension StoreCall.Operation {
         case .unregister(let atMilliseconds): .unregister(atMilliseconds: atMilliseconds)
         case .confirmDepartures(let atMilliseconds): .confirmDepartures(atMilliseconds: atMilliseconds)
         case .reportLifetimeEvent(let event, let kept): .reportLifetimeEvent(event, keeping: kept?.map(transform))
-        case .checkLifetime(let began, let state, let lease):
-            .checkLifetime(beganMilliseconds: began, state: state, leaseMilliseconds: lease)
+        case .checkLifetime(let beganMilliseconds, let state, let lease):
+            .checkLifetime(beganMilliseconds: beganMilliseconds, state: state, leaseMilliseconds: lease)
         }
     }
 }
@@ -128,7 +128,7 @@ extension HeldStart {
 }
 
 extension StoreReply {
-    /// Returns the same reply with other bytes.
+    /// Returns the same reply with each of its byte fields transformed.
     public func map<Other>(_ transform: (Bytes) -> Other) -> StoreReply<Other> {
         var reply = StoreReply<Other>(verdict)
         reply.waitMilliseconds = waitMilliseconds

@@ -7,7 +7,8 @@ public import LiveActivity
 public struct StoreModel: Sendable {
     /// The server's clock, UNIX milliseconds. The owner of the model advances it.
     public var nowMilliseconds: Int64
-    /// The maximum number of starts held for one token. In the scripts this is ``StoreLimits/heldStartsMax``.
+    /// The maximum number of starts that are held for one device and attributes type. A test may set a lower number
+    /// than the scripts have (``StoreLimits/heldStartsMax``).
     public var heldStartsMax = StoreLimits.heldStartsMax
     /// The activities by ``key(_:)``.
     public internal(set) var activities: [String: ActivityState] = [:]
@@ -34,9 +35,10 @@ public struct StoreModel: Sendable {
         case .reportLifetimeEvent(let event, let kept):
             TimetableEntry.apply(event, keeping: kept, in: &lives[key])
             return StoreReply(.settled)
-        case .checkLifetime(let began, let state, _):
+        case .checkLifetime(let beganMilliseconds, let state, _):
             return StoreReply(
-                TimetableEntry.checkContinues(&lives[key], from: began, showing: state) ? .retry : .superseded
+                TimetableEntry.checkContinues(&lives[key], from: beganMilliseconds, showing: state)
+                    ? .retry : .superseded
             )
         default: break
         }
@@ -79,7 +81,7 @@ public struct StoreModel: Sendable {
         case .unregister(let at): (reply, expiry) = activity.unregister(at: at)
         case .reopen(let version): (reply, expiry) = activity.reopen(version)
         case .confirmDepartures(let at): (reply, expiry) = activity.confirmDepartures(at: at)
-        case .settle, .limit, .retire:
+        case .settle, .throttle, .retire:
             // A settlement never creates an activity.
             guard activity.expiresAtMilliseconds != nil else { return StoreReply(.settled) }
             (reply, expiry) = activity.settle(operation, now: now)
@@ -112,7 +114,7 @@ public struct StoreModel: Sendable {
         case .settleStart(let start, _, let retirement): (reply, expiry) = device.settle(start, retirement)
         case .refundStart(let startBudget, let draw):
             (reply, expiry) = device.refundStart(startBudget, draw: draw, now: now)
-        case .admit, .admitStart, .hold, .register, .retire, .settle, .limit, .reopen, .reportLifetimeEvent,
+        case .admit, .admitStart, .hold, .register, .retire, .settle, .throttle, .reopen, .reportLifetimeEvent,
             .checkLifetime:
             preconditionFailure("an operation on an activity")
         }
@@ -129,7 +131,7 @@ public struct StoreModel: Sendable {
     }
 }
 
-/// Whether an operation renewed the subject's time to live.
+/// Whether an operation renewed the expiry of the subject's key.
 enum Expiry {
     case unchanged
     case renewed

@@ -12,17 +12,17 @@ public struct TimetableEntry: Sendable, Equatable {
         case restarting = "r"
     }
 
-    /// When the life began, UNIX milliseconds, as far as known.
+    /// When the life began, UNIX milliseconds, as far as known. For ``Kind/restarting``: when the new life begins.
     public private(set) var beganMilliseconds: Int64
     /// When the end or the new start of the activity is due, UNIX milliseconds.
     public private(set) var dueMilliseconds: Int64
     private(set) var kind: Kind
-    /// The newest start, and the newest update that is shown.
+    /// The newest start, and the newest update that the activity shows. A new start needs both.
     private(set) var start: KeptCommand<[UInt8]>?
     private(set) var shownUpdate: KeptCommand<[UInt8]>?
 
-    /// The entry in the hash of lives (``LifetimeKey/livesKey(_:)``). The last number says that no worker has
-    /// claimed the activity.
+    /// The entry in the hash of lives (``LifetimeKey/livesKey(_:)``). The last number is 0, because in the model no
+    /// worker claims activities.
     public var text: String {
         "\(kind.rawValue) \(String(repeating: "0", count: max(0, 13 - "\(beganMilliseconds)".utf8.count)))\(beganMilliseconds) 0"
     }
@@ -33,8 +33,8 @@ public struct TimetableEntry: Sendable, Equatable {
         // The life does not change. A worker reports `endedByAnother` after a claim, but in the model no
         // worker claims lives.
         case .updatedAfterEnd, .endedByAnother: break
-        case .ended(let began, let restart):
-            guard let previous = life, previous.beganMilliseconds == began else { return }
+        case .ended(let beganMilliseconds, let restart):
+            guard let previous = life, previous.beganMilliseconds == beganMilliseconds else { return }
             guard restart > 0, previous.start != nil else {
                 life = nil
                 return
@@ -55,13 +55,15 @@ public struct TimetableEntry: Sendable, Equatable {
         if let kept { life?.keep(kept) }
     }
 
-    /// Whether the life that began at `began` still continues. If the life keeps a newer state than `state`,
-    /// which the new start would show, it does not continue and is due at once. The script also postpones the
-    /// next claim; the model has no claims.
-    static func checkContinues(_ life: inout TimetableEntry?, from began: Int64, showing state: Version?) -> Bool {
-        guard let known = life, known.beganMilliseconds == began else { return false }
+    /// Whether the life that began at `beganMilliseconds` still continues. Also false if the life keeps a newer state
+    /// than `state`, the state that the new start would show; then the life is due at once. The script also
+    /// postpones the next claim; the model has no claims.
+    static func checkContinues(_ life: inout TimetableEntry?, from beganMilliseconds: Int64, showing state: Version?)
+        -> Bool
+    {
+        guard let known = life, known.beganMilliseconds == beganMilliseconds else { return false }
         guard let state, let shownUpdate = known.shownUpdate, shownUpdate.version > state else { return true }
-        life?.dueMilliseconds = began
+        life?.dueMilliseconds = beganMilliseconds
         return false
     }
 

@@ -85,12 +85,12 @@ extension Audiences {
     private mutating func unlink(broadcast: UInt32) {
         let channel = broadcasts[broadcast].channel
         let next = broadcasts[broadcast].next
-        var before = UInt32.max
+        var predecessor = UInt32.max
         var current = channels[channel].oldestBroadcast
-        while current != broadcast, current != .max { (before, current) = (current, broadcasts[current].next) }
+        while current != broadcast, current != .max { (predecessor, current) = (current, broadcasts[current].next) }
         precondition(current == broadcast, "a broadcast is in its channel's list")
-        if before == .max { channels[channel].oldestBroadcast = next } else { broadcasts[before].next = next }
-        if channels[channel].newestBroadcast == broadcast { channels[channel].newestBroadcast = before }
+        if predecessor == .max { channels[channel].oldestBroadcast = next } else { broadcasts[predecessor].next = next }
+        if channels[channel].newestBroadcast == broadcast { channels[channel].newestBroadcast = predecessor }
     }
 
     private mutating func free(broadcast: UInt32) {
@@ -180,18 +180,18 @@ extension Audiences {
         guard channels[channel].isQueued else { return }
         let key = channels[channel].key
         let (application, environment) = (Int(key.application), Int(key.environment.rawValue))
-        var before = UInt32.max
+        var predecessor = UInt32.max
         var current = queues[application].firstChannel[environment]
-        while current != channel, current != .max { (before, current) = (current, channels[current].nextInQueue) }
+        while current != channel, current != .max { (predecessor, current) = (current, channels[current].nextInQueue) }
         precondition(current == channel, "a channel that is in its app's queue")
         let next = channels[channel].nextInQueue
-        if before == .max {
+        if predecessor == .max {
             queues[application].firstChannel[environment] = next
         } else {
-            channels[before].nextInQueue = next
+            channels[predecessor].nextInQueue = next
         }
         if queues[application].lastChannel[environment] == channel {
-            queues[application].lastChannel[environment] = before
+            queues[application].lastChannel[environment] = predecessor
         }
         channels[channel].isQueued = false
     }

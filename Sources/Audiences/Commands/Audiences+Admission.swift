@@ -192,7 +192,7 @@ extension Audiences {
 
     /// Called when Kafka has acknowledged a fan-out record of the command, or has refused the record as too
     /// large. After the last record, the core asks the store to settle the command.
-    mutating func fanoutRecordAcknowledged(_ command: UInt32, isTooLarge: Bool) {
+    mutating func fanoutRecordReported(_ command: UInt32, isTooLarge: Bool) {
         if isTooLarge { commands[command].isTooLarge = true }
         commands[command].unacknowledgedCount -= 1
         guard commands[command].unacknowledgedCount == 0 else { return }

@@ -178,13 +178,17 @@ extension Audiences {
     }
 
     private mutating func unlinkCommand(_ command: UInt32, of audience: UInt32) {
-        var before = UInt32.max
+        var predecessor = UInt32.max
         var current = audiences[audience].firstWaitingCommand
-        while current != command, current != .max { (before, current) = (current, commands[current].next) }
+        while current != command, current != .max { (predecessor, current) = (current, commands[current].next) }
         precondition(current == command, "a command that waits is in its audience's list")
         let next = commands[command].next
-        if before == .max { audiences[audience].firstWaitingCommand = next } else { commands[before].next = next }
-        if audiences[audience].lastWaitingCommand == command { audiences[audience].lastWaitingCommand = before }
+        if predecessor == .max {
+            audiences[audience].firstWaitingCommand = next
+        } else {
+            commands[predecessor].next = next
+        }
+        if audiences[audience].lastWaitingCommand == command { audiences[audience].lastWaitingCommand = predecessor }
     }
 
     /// Makes the current command wait again, because the store answered `wait`. A newer command may replace

@@ -179,7 +179,6 @@ extension Audiences {
 
     private mutating func joinerPush(_ membership: UInt32) -> AudiencePush {
         memberships[membership].stage = .underWay
-        counters.joinerPushes &+= 1
         let slot = memberships[membership]
         let state = states[slot.state]
         offeredPush = OfferedPush(tag: PushTag(joiner: membership).value, sendPosition: 0)
@@ -196,7 +195,6 @@ extension Audiences {
 
     /// Makes the member the first of its queue again, because its push found no stream.
     mutating func joinerReturned(_ membership: UInt32) {
-        counters.joinerPushes &-= 1
         let (application, environment) = queueIndices(of: membership)
         memberships[membership].stage = .ready
         memberships[membership].next = queues[application].firstJoiner[environment]
@@ -305,16 +303,16 @@ extension Audiences {
 
     private mutating func removeFromJoinerQueue(_ membership: UInt32) {
         let (application, environment) = queueIndices(of: membership)
-        var before = UInt32.max
+        var predecessor = UInt32.max
         var current = queues[application].firstJoiner[environment]
-        while current != membership, current != .max { (before, current) = (current, memberships[current].next) }
+        while current != membership, current != .max { (predecessor, current) = (current, memberships[current].next) }
         precondition(current == membership, "a member that is ready is in its pool's queue")
         let next = memberships[membership].next
-        if before == .max {
+        if predecessor == .max {
             queues[application].firstJoiner[environment] = next
         } else {
-            memberships[before].next = next
+            memberships[predecessor].next = next
         }
-        if next == .max { queues[application].lastJoiner[environment] = before }
+        if next == .max { queues[application].lastJoiner[environment] = predecessor }
     }
 }

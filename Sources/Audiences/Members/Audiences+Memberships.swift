@@ -14,7 +14,6 @@ extension Audiences {
 
     /// Takes a change of a member's audiences. ``nextReturnedMember()`` returns the member, exactly once.
     public mutating func receive(membership incoming: IncomingMembership, now: Moment) {
-        counters.memberships &+= 1
         let membership = memberships.allocate(MembershipSlot(incoming))
         let key = MemberKey(incoming.member, identifier: incoming.identifier)
         guard let previousMembership = membershipIndex.updateValue(membership, forKey: key) else {

@@ -78,12 +78,12 @@ extension Audiences {
         rounds[round].lastPage = page
     }
 
-    private mutating func continuePage(_ before: UInt32, of round: UInt32) {
-        pages[before].needsContinuation = false
-        let page = addPage(round, start: pages[before].end, isLowerBound: true)
-        pages[page].next = pages[before].next
-        pages[before].next = page
-        if rounds[round].lastPage == before { rounds[round].lastPage = page }
+    private mutating func continuePage(_ previousPage: UInt32, of round: UInt32) {
+        pages[previousPage].needsContinuation = false
+        let page = addPage(round, start: pages[previousPage].end, isLowerBound: true)
+        pages[page].next = pages[previousPage].next
+        pages[previousPage].next = page
+        if rounds[round].lastPage == previousPage { rounds[round].lastPage = page }
     }
 
     mutating func addPage(_ round: UInt32, start: UInt64, isLowerBound: Bool = false) -> UInt32 {

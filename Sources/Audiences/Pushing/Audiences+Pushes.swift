@@ -51,12 +51,10 @@ extension Audiences {
             let push = nextBroadcast(pool, permitsRetry: permitsRetry, now: now)
         {
             queues[application].pushesInFlight[environment] += 1
-            countPush(push)
             return push
         }
         if let push = nextJoinerPush(pool, permitsRetry: permitsRetry, now: now) {
             queues[application].pushesInFlight[environment] += 1
-            countPush(push)
             return push
         }
         var blockedCount = 0
@@ -66,7 +64,6 @@ extension Audiences {
             case .push(let push):
                 queues[application].pushesInFlight[environment] += 1
                 rounds[round].membersInFlight += 1
-                countPush(push)
                 rounds[round].hasPriority = false
                 countPushInTurn(application)
                 return push
@@ -77,11 +74,6 @@ extension Audiences {
             }
         }
         return nil
-    }
-
-    private mutating func countPush(_ push: AudiencePush) {
-        counters.pushes &+= 1
-        if push.isRetry { counters.retries &+= 1 }
     }
 
     private enum Offer {
@@ -274,8 +266,6 @@ extension Audiences {
         precondition(offeredPush.tag == push.tag, "only the push that was offered last can be returned")
         offeredPush.tag = 0
         let tag = PushTag(value: push.tag)
-        counters.pushes &-= 1
-        if push.isRetry { counters.retries &-= 1 }
         guard !tag.isJoiner else { return joinerReturned(tag.joiner) }
         guard !tag.isBroadcast else { return broadcastReturned(tag.broadcast) }
         let round: UInt32

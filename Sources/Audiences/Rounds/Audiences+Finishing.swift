@@ -83,8 +83,6 @@ extension Audiences {
     private mutating func finishVersion(_ version: UInt32) {
         versions[version].stage = .finishing
         versions[version].unacknowledgedCount = 2
-        counters.versionsFinished &+= 1
-        if versions[version].isSuperseded { counters.versionsSuperseded &+= 1 }
         productions.append(AudienceProduction(kind: .rangeResult, index: version))
         storeQueue.append(AudienceTicket(.finishRange, index: version))
     }
@@ -147,10 +145,10 @@ extension Audiences {
     }
 
     mutating func unlink(_ version: UInt32, of round: UInt32) {
-        let before = versionBefore(version, of: round)
+        let predecessor = precedingVersion(version, of: round)
         let next = versions[version].next
-        if let before { versions[before].next = next } else { rounds[round].oldestVersion = next }
-        if rounds[round].newestVersion == version { rounds[round].newestVersion = before ?? .max }
+        if let predecessor { versions[predecessor].next = next } else { rounds[round].oldestVersion = next }
+        if rounds[round].newestVersion == version { rounds[round].newestVersion = predecessor ?? .max }
         rounds[round].versionCount -= 1
     }
 

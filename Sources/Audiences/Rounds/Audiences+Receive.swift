@@ -84,7 +84,6 @@ extension Audiences {
             return false
         }
         guard case .accepted = partition.pointee.ledger.receive(offset) else { return false }
-        counters.records &+= 1
         partition.pointee.lastReceivedMilliseconds = now.monotonicMilliseconds
         partition.pointee.receipts.noteReceipt(
             offset,
@@ -232,13 +231,13 @@ extension Audiences {
     /// under way, or it settles.
     mutating func admitReceived(of round: UInt32, now: Moment) {
         // The versions under way come first in the list, then the received records.
-        var before = UInt32.max
+        var predecessor = UInt32.max
         var version = rounds[round].oldestVersion
         while version != .max, versions[version].stage != .received {
-            (before, version) = (version, versions[version].next)
+            (predecessor, version) = (version, versions[version].next)
         }
-        if before == .max { rounds[round].oldestVersion = .max } else { versions[before].next = .max }
-        rounds[round].newestVersion = before
+        if predecessor == .max { rounds[round].oldestVersion = .max } else { versions[predecessor].next = .max }
+        rounds[round].newestVersion = predecessor
         while version != .max {
             let next = versions[version].next
             versions[version].next = .max

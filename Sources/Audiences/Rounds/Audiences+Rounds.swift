@@ -278,7 +278,6 @@ extension Audiences {
     mutating func checkpointAnswered(_ round: UInt32, _ reply: Reply?, now: Moment) {
         rounds[round].isCallOutstanding = false
         rounds[round].recordedRevision = rounds[round].sentRevision
-        counters.checkpoints &+= 1
         noteNewestAdmitted(reply?.newest, of: round, now: now)
         if let verdict = reply?.verdict, verdict == .claimedByAnother || verdict == .lost {
             counters.roundsLost &+= 1

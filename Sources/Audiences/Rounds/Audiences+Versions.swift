@@ -139,7 +139,7 @@ extension Audiences {
     /// The alert goes only to the members that the version which brought it would have reached.
     private mutating func carryAlert(to version: UInt32, of round: UInt32, now: Moment) {
         guard !versions[version].record.hasAlert, !rounds[round].startsDevices,
-            let older = versionBefore(version, of: round)
+            let older = precedingVersion(version, of: round)
         else { return }
         let slot = versions[older]
         let (start, end): (UInt64, UInt64)
@@ -176,11 +176,11 @@ extension Audiences {
         versions[version].carriedAlertRange.bytes(in: versions[version].alternateBody.bytes)
     }
 
-    func versionBefore(_ version: UInt32, of round: UInt32) -> UInt32? {
-        var before = rounds[round].oldestVersion
-        guard before != version else { return nil }
-        while versions[before].next != version { before = versions[before].next }
-        return before
+    func precedingVersion(_ version: UInt32, of round: UInt32) -> UInt32? {
+        var predecessor = rounds[round].oldestVersion
+        guard predecessor != version else { return nil }
+        while versions[predecessor].next != version { predecessor = versions[predecessor].next }
+        return predecessor
     }
 
     /// Whether the alert that a version has or carries is too old to be sent.

@@ -47,10 +47,10 @@ struct Checkpoint: Equatable {
             Self.append(UInt64(max(-1, entry.times.lastResponseMilliseconds) + 1), to: &payload)
         }
         Self.append(UInt64(parkedPositions.count), to: &payload)
-        var before: UInt64?
+        var previousPosition: UInt64?
         for position in parkedPositions {
-            Self.append(before.map { position - $0 } ?? watermark - position, to: &payload)
-            before = position
+            Self.append(previousPosition.map { position - $0 } ?? watermark - position, to: &payload)
+            previousPosition = position
         }
         guard (payload.count * 8 + 5) / 6 <= AudienceLimits.progressBytes else { return nil }
         var text: [UInt8] = []
@@ -74,13 +74,13 @@ struct Checkpoint: Equatable {
         guard let parkedCount = reader.number(), parkedCount <= UInt64(payload.count) else { return nil }
         for _ in 0..<parkedCount {
             guard let distance = reader.number() else { return nil }
-            guard let before = parkedPositions.last else {
+            guard let previousPosition = parkedPositions.last else {
                 guard distance > 0, distance <= watermark else { return nil }
                 parkedPositions.append(watermark - distance)
                 continue
             }
-            guard distance < watermark - before else { return nil }
-            parkedPositions.append(before + distance)
+            guard distance < watermark - previousPosition else { return nil }
+            parkedPositions.append(previousPosition + distance)
         }
     }
 

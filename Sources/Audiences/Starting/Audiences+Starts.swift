@@ -46,7 +46,6 @@ extension Audiences {
         pages[next.page].unfinishedCount += 1
         rounds[pages[next.page].round].membersInFlight += 1
         startsUnderWay += 1
-        counters.starts &+= 1
         let index = PageMemberIndex(page: next.page, member: next.member)
         productions.append(AudienceProduction(kind: .start, index: index.value))
     }

@@ -15,7 +15,7 @@ extension Audiences {
     public mutating func productionReported(_ production: AudienceProduction, _ report: ProductionReport, now: Moment) {
         if report == .failed { return productions.retry(production, now: now) }
         switch production.kind {
-        case .fanout: fanoutRecordAcknowledged(production.index, isTooLarge: report == .tooLarge)
+        case .fanout: fanoutRecordReported(production.index, isTooLarge: report == .tooLarge)
         // If the broker has refused a result as too large, it never takes the result. So the core treats it
         // as acknowledged.
         case .rangeResult, .commandResult: versionAcknowledged(production.index, now: now)
@@ -188,14 +188,14 @@ extension Audiences {
                 sourcePartition: version.record.instruction.partition,
                 sourceOffset: version.record.instruction.offset
             )
-            result.command = version.record.identifier.isNone ? nil : version.record.identifier.bytes
+            result.commandIdentifier = version.record.identifier.isNone ? nil : version.record.identifier.bytes
             result.app = applicationNames[refusedMember.application]
             result.audience = rounds[refusedMember.round].identifier.bytes
             if refusedMember.kind == .activity { result.activity = identifier } else { result.device = identifier }
             result.status = refusedMember.status
             result.attempts = Int(refusedMember.attempts)
             result.reason = reason.isEmpty ? nil : reason
-            result.timestamp = version.record.instruction.grant.timestamp
+            result.sentTimestamp = version.record.instruction.grant.timestamp
             result.recordMilliseconds = version.record.instruction.recordMilliseconds
             result.admittedMilliseconds = version.record.instruction.admittedMilliseconds
             result.sentMilliseconds = refusedMember.sentMilliseconds

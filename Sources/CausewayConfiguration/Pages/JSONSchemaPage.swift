@@ -36,8 +36,8 @@ struct JSONSchemaPage {
         }
     }
 
-    /// Whether the file must name an entry of this section: the section needs more entries than the standard
-    /// ones, which exist without the file.
+    /// Whether the file must name an entry of this section: the section needs more entries than those that exist
+    /// without the file.
     private func isRequired(_ section: NamedSection) -> Bool {
         section.memberCounts.lowerBound > section.predefinedMembers.count
     }
@@ -124,7 +124,7 @@ struct JSONSchemaPage {
         switch value {
         case .text(let text): .text(text)
         case .integer(let number): .number(UInt64(number))
-        case .choices(let texts), .texts(let texts): .array(texts.map { .text($0) })
+        case .chosen(let texts), .texts(let texts): .array(texts.map { .text($0) })
         case .properties(let properties): .object(properties.map { .init($0.name, .text($0.value)) })
         }
     }

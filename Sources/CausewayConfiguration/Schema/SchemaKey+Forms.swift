@@ -118,12 +118,12 @@ extension SchemaKey {
             .any,
             meaning,
             read: { value in
-                guard case .choices(let texts) = value else { return nil }
+                guard case .chosen(let texts) = value else { return nil }
                 return texts.compactMap { text in
                     DeviceEnvironment.allCases.first { "\($0.name)" == text }
                 }
             },
-            show: { .choices($0.map { "\($0.name)" }) }
+            show: { .chosen($0.map { "\($0.name)" }) }
         )
     }
 

@@ -15,7 +15,7 @@ enum KeyShape: Sendable, Equatable {
 enum KeyValue: Sendable {
     case text(String)
     case integer(Int)
-    case choices([String])
+    case chosen([String])
     case texts([String])
     case properties([KafkaProperty])
 
@@ -28,7 +28,7 @@ enum KeyValue: Sendable {
         switch self {
         case .text(let text): text
         case .integer(let number): "\(number)"
-        case .choices(let texts), .texts(let texts): "[\(texts.joined(separator: ", "))]"
+        case .chosen(let texts), .texts(let texts): "[\(texts.joined(separator: ", "))]"
         case .properties(let properties): properties.isEmpty ? "{}" : nil
         }
     }
@@ -66,7 +66,7 @@ struct SchemaKey<Root: Sendable>: Sendable {
     private(set) var source: String?
     /// The allowed values in words; nil if `shape` or `meaning` says them.
     private(set) var limits: String?
-    /// A text that says what applies while the key is unset.
+    /// A text that says what applies while the key is unset; nil if `meaning` says it, or the key has a default.
     private(set) var replacement: String?
     /// Example lines that `Config/causeway.yaml` shows below the key.
     private(set) var samples: [String] = []

@@ -188,14 +188,14 @@ final class Backlog {
         }
         let reader = try TopicReader(properties: properties, topic: CommandProducer.commandsTopicName)
         defer { reader.close() }
-        let before = ProcessUsage(identifier: getpid()) ?? .none
+        let usageBefore = ProcessUsage(identifier: getpid()) ?? .none
         let brokerBefore = deployment.brokerCPUMilliseconds
         let milliseconds = try reader.read(feed.phones * commandsPerActivity) { () throws(LabError) in try checkParts()
         }
-        let after = ProcessUsage(identifier: getpid()) ?? .none
+        let usageAfter = ProcessUsage(identifier: getpid()) ?? .none
         return ReadingCost(
             milliseconds: milliseconds,
-            cpuMilliseconds: after.cpuMilliseconds - before.cpuMilliseconds,
+            cpuMilliseconds: usageAfter.cpuMilliseconds - usageBefore.cpuMilliseconds,
             brokerCPUMilliseconds: deployment.brokerCPUMilliseconds - brokerBefore
         )
     }
@@ -223,7 +223,7 @@ final class Backlog {
             return reader.tally.commands == commands
         }
         let tally = reader.tally
-        let began = try assignedAtMilliseconds()
+        let startMilliseconds = try assignedAtMilliseconds()
         let readings = readings.sorted { $0.milliseconds < $1.milliseconds }
         let reading = readings[readings.count / 2]
         return BacklogFigures(
@@ -236,8 +236,8 @@ final class Backlog {
             readingsMilliseconds: readings.map(\.milliseconds),
             readingCPUMilliseconds: reading.cpuMilliseconds,
             readingBrokerCPUMilliseconds: reading.brokerCPUMilliseconds,
-            pushingMilliseconds: tally.lastAnswerMilliseconds - began,
-            resultsMilliseconds: reader.newestResultMilliseconds - began,
+            pushingMilliseconds: tally.lastAnswerMilliseconds - startMilliseconds,
+            resultsMilliseconds: reader.newestResultMilliseconds - startMilliseconds,
             resultRecords: reader.resultRecords,
             worker: worker,
             brokerCPUMilliseconds: brokerCPUMilliseconds

@@ -32,7 +32,7 @@ extension Demo {
         figures.commands = feed.commands
         figures.commandsInAll = feed.commandsInAll
         figures.results = reader.tally.commands
-        figures.late = pageReport.lateCommands.count(results: reader.tally.commands, nowMilliseconds: now)
+        figures.late = pageReport.lateCommands.lateCount(results: reader.tally.commands, nowMilliseconds: now)
         figures.lateAfterSeconds = Int(LateCommands.afterMilliseconds / 1_000)
         figures.budgetPushes = options.policy.frequentBudget.pushes
         figures.budgetRefillPerHour = options.policy.frequentBudget.refillPerHour

@@ -84,14 +84,14 @@ final class Demo {
 
         try startActivities(phones, reader, commandProducer)
         allowPageActions()
-        let began = Clock.milliseconds
-        try play(reader, commandProducer, began: began)
-        let ended = Clock.milliseconds
+        let beganMilliseconds = Clock.milliseconds
+        try play(reader, commandProducer, beganMilliseconds: beganMilliseconds)
+        let endedMilliseconds = Clock.milliseconds
         try endPageActions()
-        report(.settling, reader, elapsedMilliseconds: ended - began)
+        report(.settling, reader, elapsedMilliseconds: endedMilliseconds - beganMilliseconds)
         display.clear()
         display.printLine("Every command has its result. What do the phones show?")
-        var figures = try measure(reader, phones, replayMilliseconds: ended - began)
+        var figures = try measure(reader, phones, replayMilliseconds: endedMilliseconds - beganMilliseconds)
         if options.hasChannels { figures.channels = try awaitChannelDeletions(phones) }
         try deployment.stopWorker(graceMilliseconds: Self.drainMilliseconds)
         try complete(options.evidence, reader)
@@ -216,21 +216,23 @@ final class Demo {
 
     // MARK: - The season
 
-    private func play(_ reader: ResultsReader, _ commandProducer: CommandProducer, began: Int64) throws(LabError) {
-        var rates = Rates(milliseconds: began)
-        var lastProgress = (commands: 0, milliseconds: began)
+    private func play(_ reader: ResultsReader, _ commandProducer: CommandProducer, beganMilliseconds: Int64)
+        throws(LabError)
+    {
+        var rates = Rates(milliseconds: beganMilliseconds)
+        var lastProgress = (commands: 0, milliseconds: beganMilliseconds)
         reader.countsFreshness = true
         while !feed.isFinished || reader.tally.commands < feed.commands {
             let now = Clock.milliseconds
             try checkParts()
             try carryOutPageActions()
-            report(feed.isFinished ? .settling : .playing, reader, elapsedMilliseconds: now - began)
-            while let next = disturbances.first, now - began >= next.afterMilliseconds {
+            report(feed.isFinished ? .settling : .playing, reader, elapsedMilliseconds: now - beganMilliseconds)
+            while let next = disturbances.first, now - beganMilliseconds >= next.afterMilliseconds {
                 disturbances.removeFirst()
                 try disturb(next.kind)
             }
             let hasRoom = try feed.advance(
-                to: now - began,
+                to: now - beganMilliseconds,
                 limit: Self.commandsPerTurn,
                 topic: commandProducer.commandsTopic,
                 producer: commandProducer.producer
@@ -249,7 +251,7 @@ final class Demo {
             }
             if display.isDue(nowMilliseconds: now) {
                 rates.update(commands: feed.commands, pushes: reader.tally.pushes, milliseconds: now)
-                display.show(progress(reader, rates, elapsed: now - began), nowMilliseconds: now)
+                display.show(progress(reader, rates, elapsed: now - beganMilliseconds), nowMilliseconds: now)
             }
             if hasRoom, hasMore { continue }
             Self.pause(milliseconds: Self.pauseMilliseconds)
@@ -342,7 +344,7 @@ final class Demo {
             others: parts,
             scores: try phones.scores(of: feed),
             phonesWithFinalScore: comparison.matchingPhones,
-            phonesBackInTime: summary.regressions + summary.ignoredOldPushes,
+            phonesBackInTime: summary.timestampRegressions + summary.ignoredOldPushes,
             phonesStartedTwice: summary.duplicateStarts,
             wrongPhones: comparison.wrongPhones,
             demotions: tally.demotions,

@@ -133,7 +133,6 @@ struct DemoFigures: Codable, Equatable, RunFigures {
     }
 
     var pushesPerSecond: Double { replaySeconds > 0 ? Double(pushes) / replaySeconds : 0 }
-    var commandsPerSecond: Double { replaySeconds > 0 ? Double(commands) / replaySeconds : 0 }
     var cpuMicrosecondsPerCommand: Double { worker.microseconds(for: commands) }
     var pushesPerCommand: Double { commands > 0 ? Double(pushes) / Double(commands) : 0 }
 

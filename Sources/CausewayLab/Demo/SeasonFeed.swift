@@ -111,9 +111,6 @@ struct SeasonFeed {
 
     func finalState(match: Int) -> MatchState { records[match].finalState }
 
-    /// When the next command is due, counted from the season's beginning; nil after the last command.
-    var nextDueMilliseconds: Int64? { isFinished ? nil : timeline.events[cursor.event].dueMilliseconds }
-
     /// Sends starts to the followers whose apps have not started an activity.
     ///
     /// - Throws: an error if a record is refused. A full queue is not expected, because the queue is empty

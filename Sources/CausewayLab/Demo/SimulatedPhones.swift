@@ -11,7 +11,7 @@ struct SimulatedPhones {
     /// Counts over all phones.
     struct Summary {
         var duplicateStarts: Int
-        var regressions: Int
+        var timestampRegressions: Int
         /// Pushes that were older than the state that their phone showed.
         var ignoredOldPushes: Int
         /// Pushes whose content the app's types could not decode.
@@ -168,7 +168,8 @@ struct SimulatedPhones {
 
     func summary() throws(LabError) -> Summary {
         let answer = try client.requestObject("GET", "/summary")
-        guard let duplicateStarts = answer["duplicateStarts"] as? Int, let regressions = answer["regressions"] as? Int,
+        guard let duplicateStarts = answer["duplicateStarts"] as? Int,
+            let timestampRegressions = answer["regressions"] as? Int,
             let effects = answer["effects"] as? [String: Any],
             let activities = answer["activities"] as? [String: Any], let active = activities["active"] as? Int,
             let onChannels = activities["onChannels"] as? Int, let reached = activities["reachedByBroadcasts"] as? Int,
@@ -176,7 +177,7 @@ struct SimulatedPhones {
         else { throw LabError("the simulator's summary has an unexpected form") }
         return Summary(
             duplicateStarts: duplicateStarts,
-            regressions: regressions,
+            timestampRegressions: timestampRegressions,
             ignoredOldPushes: effects["ignoredOld"] as? Int ?? 0,
             undecodablePushes: effects["undecodable"] as? Int ?? 0,
             activitiesActive: active,

@@ -5,7 +5,6 @@ import Foundation
 final class FanoutDeployment {
     static let app = "com.example.match"
     static let appName = "match"
-    static let group = WorkerConfigurationText.group
     /// The number of partitions. The embedded broker keeps only 5 MiB of each partition. With 16, it keeps
     /// all registrations that no worker has read yet.
     static let partitions = 16

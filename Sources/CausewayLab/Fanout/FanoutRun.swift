@@ -122,7 +122,7 @@ final class FanoutRun {
         try wait("workers that read") { () throws(LabError) in
             Int(deployment.metrics.sum(of: "causeway_partitions_assigned")) > 0
         }
-        let began = Clock.milliseconds
+        let beganMilliseconds = Clock.milliseconds
         let redisBefore = redisMicroseconds
         var written = 0
         var read = 0
@@ -153,7 +153,7 @@ final class FanoutRun {
             throw LabError("\(commandProducer.undeliveredRecords) registrations did not reach the broker")
         }
         return JoinCost(
-            milliseconds: Clock.milliseconds - began,
+            milliseconds: Clock.milliseconds - beganMilliseconds,
             redisMicroseconds: redisMicroseconds - redisBefore
         )
     }

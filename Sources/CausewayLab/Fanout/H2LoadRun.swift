@@ -37,7 +37,7 @@ struct H2LoadRun {
     ///
     /// - Returns: microseconds of h2load's CPU time for each push.
     func run(eachPoll: () throws(LabError) -> Void) throws(LabError) -> Double {
-        let before = ProcessTime.microsecondsOfEndedChildren
+        let microsecondsBefore = ProcessTime.microsecondsOfEndedChildren
         let log = deployment.base.path("h2load.log")
         unlink(log)
         let process = try ChildProcess(name: "h2load", command: try command(), logFile: log)
@@ -53,7 +53,7 @@ struct H2LoadRun {
         guard process.ending == .exited(0), try accepted(log) == pushes else {
             throw process.failure("was not answered 200 each time")
         }
-        return Double(ProcessTime.microsecondsOfEndedChildren - before) / Double(pushes)
+        return Double(ProcessTime.microsecondsOfEndedChildren - microsecondsBefore) / Double(pushes)
     }
 
     private func command() throws(LabError) -> [String] {

@@ -87,7 +87,7 @@ struct LateCommands {
         if samples.count > Self.samplesMax { samples.removeFirst() }
     }
 
-    func count(results: Int, nowMilliseconds: Int64) -> Int {
+    func lateCount(results: Int, nowMilliseconds: Int64) -> Int {
         guard let first = samples.first, nowMilliseconds - first.milliseconds >= Self.afterMilliseconds else {
             return 0
         }

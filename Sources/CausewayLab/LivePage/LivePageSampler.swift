@@ -21,7 +21,7 @@ final class LivePageSampler: @unchecked Sendable {
     private let condition = NSCondition()
     private var newStreams: [HTTPResponseStream] = []
     private var isStopping = false
-    private let hasEnded = DispatchSemaphore(value: 0)
+    private let endSemaphore = DispatchSemaphore(value: 0)
 
     // Only the sampler's thread uses these properties.
     private var viewers: [Viewer] = []
@@ -35,7 +35,7 @@ final class LivePageSampler: @unchecked Sendable {
     func start() {
         let thread = Thread { [self] in
             run()
-            hasEnded.signal()
+            endSemaphore.signal()
         }
         thread.name = "page"
         thread.start()
@@ -55,7 +55,7 @@ final class LivePageSampler: @unchecked Sendable {
             isStopping = true
             condition.signal()
         }
-        hasEnded.wait()
+        endSemaphore.wait()
     }
 
     private func run() {

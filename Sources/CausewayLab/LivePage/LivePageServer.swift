@@ -19,7 +19,7 @@ final class LivePageServer: Sendable {
     let port: UInt16
     private let server: HTTPServer
     private let sampler: LivePageSampler
-    private let hasEnded = DispatchSemaphore(value: 0)
+    private let endSemaphore = DispatchSemaphore(value: 0)
 
     /// The page's address on this machine. Even if the server listens at another address, it accepts only
     /// requests to 127.0.0.1 and localhost (`LivePageHandler.isLocal`).
@@ -42,10 +42,10 @@ final class LivePageServer: Sendable {
             throw LabError("the page cannot be served: \(error)")
         }
         self.server = server
-        let ended = hasEnded
+        let endSemaphore = endSemaphore
         Task {
             try? await server.run { _ in LivePageHandler(pageState: pageState, sampler: sampler, stories: stories) }
-            ended.signal()
+            endSemaphore.signal()
         }
         self.port = try Self.wait { () async throws in try await server.port() }
         sampler.start()
@@ -72,7 +72,7 @@ final class LivePageServer: Sendable {
     func stop() {
         sampler.stop()
         server.requestStop()
-        hasEnded.wait()
+        endSemaphore.wait()
     }
 
     /// Blocks the calling thread until an asynchronous call returns. Never call this on a thread that

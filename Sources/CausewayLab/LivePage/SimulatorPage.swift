@@ -33,7 +33,7 @@ final class SimulatorPage: Sendable {
     private let isStopping = Atomic(false)
     /// Signalled by ``stop()``, so that the thread ends its pause early.
     private let stopRequest = DispatchSemaphore(value: 0)
-    private let hasEnded = DispatchSemaphore(value: 0)
+    private let endSemaphore = DispatchSemaphore(value: 0)
 
     /// Starts the server of the page and its thread.
     init(
@@ -50,7 +50,7 @@ final class SimulatorPage: Sendable {
         let startMilliseconds = Clock.milliseconds
         let thread = Thread { [self] in
             runUntilStopped(sinceMilliseconds: startMilliseconds)
-            hasEnded.signal()
+            endSemaphore.signal()
         }
         thread.name = "page-results"
         thread.start()
@@ -62,7 +62,7 @@ final class SimulatorPage: Sendable {
         stopRequest.signal()
         // Limit the wait. librdkafka gives up a request to an unreachable broker only after a minute, and the
         // page no longer needs the response.
-        _ = hasEnded.wait(timeout: .now() + Self.stopLimit)
+        _ = endSemaphore.wait(timeout: .now() + Self.stopLimit)
         server.stop()
     }
 

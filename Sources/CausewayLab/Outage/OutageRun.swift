@@ -83,12 +83,12 @@ final class OutageRun {
     // MARK: - Playing
 
     private func play() throws(LabError) {
-        let began = Clock.milliseconds
+        let beganMilliseconds = Clock.milliseconds
         firstCommandMilliseconds = Clock.wallMilliseconds
         while !(steps.isEmpty && feeds.allSatisfy(\.isFinished)) {
-            let elapsed = Clock.milliseconds - began
-            for index in feeds.indices { try feeds[index].advance(to: elapsed, commandProducer) }
-            if let step = steps.first, elapsed >= step.milliseconds {
+            let elapsedMilliseconds = Clock.milliseconds - beganMilliseconds
+            for index in feeds.indices { try feeds[index].advance(to: elapsedMilliseconds, commandProducer) }
+            if let step = steps.first, elapsedMilliseconds >= step.milliseconds {
                 steps.removeFirst()
                 try inject(step.kind)
             }

@@ -18,8 +18,6 @@ struct Timeline {
 
     /// The events, ordered by time. The events of one match are in the order of its frames.
     private(set) var events: [Event]
-    /// When the last ball of the season is bowled.
-    let lastBallMilliseconds: Int64
 
     /// - Parameter durationMilliseconds: the compressed time from the first ball of the season to the last.
     init(_ matches: [Match], durationMilliseconds: Int64) {
@@ -38,7 +36,6 @@ struct Timeline {
             }
         }
         events.sort { ($0.dueMilliseconds, $0.match, $0.frame) < ($1.dueMilliseconds, $1.match, $1.frame) }
-        lastBallMilliseconds = durationMilliseconds
     }
 
     /// Returns when each ball of a match is bowled, in seconds after its first ball.

@@ -10,11 +10,11 @@ extension ChannelKeeper {
     /// channels. Opens no connection.
     ///
     /// - Parameters:
-    ///   - tokens: returns the source of provider tokens for an app in an environment.
+    ///   - tokenSource: returns the source of provider tokens for an app in an environment.
     static func make(
         _ configuration: WorkerConfiguration,
         redis: RedisConfiguration,
-        tokens: (WorkerConfiguration.App, DeviceEnvironment) throws -> ProviderTokenSource,
+        tokenSource: (WorkerConfiguration.App, DeviceEnvironment) throws -> ProviderTokenSource,
         report: @escaping @Sendable (ChannelEvent) -> Void
     ) throws -> ChannelKeeper? {
         let apns = configuration.apns
@@ -38,7 +38,7 @@ extension ChannelKeeper {
                                 tls: tls,
                                 timeoutMilliseconds: timeout
                             ),
-                            tokens: try tokens(app, environment),
+                            tokenSource: try tokenSource(app, environment),
                             unixSeconds: { wallMilliseconds() / 1_000 }
                         )
                     )
@@ -67,7 +67,7 @@ extension ChannelKeeper {
         try make(
             configuration,
             redis: RedisConfiguration(configuration.redis),
-            tokens: { app, environment in
+            tokenSource: { app, environment in
                 let key = app.key(for: environment)
                 return try ProviderTokenSource(
                     key: try SigningKey(path: key.file),

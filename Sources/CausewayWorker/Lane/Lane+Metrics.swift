@@ -156,7 +156,7 @@ extension Lane {
             )
         guard tokenUses[number].isInUse(nowMilliseconds: loop.nowMilliseconds) else { return }
         if isNeeded, gauges.providerTokenIssuedAtSeconds < 0,
-            let token = setup.pools[number].tokens.currentToken(unixSeconds: wallSeconds)
+            let token = setup.pools[number].tokenSource.currentToken(unixSeconds: wallSeconds)
         {
             // While the pool has no connection, for example because APNs is down, publish the age of the
             // token that the next connection will use.

@@ -56,7 +56,7 @@ extension Lane {
                 sourcePartition: view.partition,
                 sourceOffset: view.offset
             )
-            result.command = view.commandIdentifier
+            result.commandIdentifier = view.commandIdentifier
             result.activity = view.activity.isEmpty ? nil : view.activity
             result.audience = view.audience.isEmpty ? nil : view.audience
             if !view.channel.isEmpty { result.channel = (view.channel, view.environment) }
@@ -66,7 +66,7 @@ extension Lane {
             // If the push found no connection, nothing was sent, and the result describes no push.
             if view.sentMilliseconds >= 0 {
                 result.apnsIdentifier = view.apnsIdentifier
-                result.timestamp = view.sentTimestamp
+                result.sentTimestamp = view.sentTimestamp
                 result.priority = view.priority
             }
             result.isLifetimeCommand = view.isLifetimeCommand

@@ -19,7 +19,12 @@ final class LanePool {
         self.number = number
         index = setup.index
         responses = LanePoolResponses(number: number, name: setup.name, lane: lane)
-        pool = Pool(loop: lane.loop, configuration: setup.configuration, tokens: setup.tokens, handler: responses)
+        pool = Pool(
+            loop: lane.loop,
+            configuration: setup.configuration,
+            tokenSource: setup.tokenSource,
+            handler: responses
+        )
         responses.owner = self
     }
 
@@ -38,7 +43,7 @@ private final class LanePoolResponses: PushHandler {
     unowned var owner: LanePool?
     /// Whether APNs refused the provider token in the last response that says if the token is valid; nil
     /// before the first such response.
-    private var isKeyRefused: Bool?
+    private var isProviderTokenRefused: Bool?
 
     init(number: Int, name: String, lane: Lane) {
         self.number = number
@@ -50,9 +55,9 @@ private final class LanePoolResponses: PushHandler {
         let disposition = PushResult.Disposition(response.disposition)
         lane.count(response, of: number)
         if response.acceptsProviderToken {
-            setKeyRefused(false)
+            setProviderTokenRefused(false)
         } else if response.disposition == .providerRefused {
-            setKeyRefused(true)
+            setProviderTokenRefused(true)
         }
         owner?.retryPermission.noteAnswer(disposition)
         let result = PushResult(
@@ -76,10 +81,10 @@ private final class LanePoolResponses: PushHandler {
     }
 
     /// Reports only changes, because all lanes write to the same memory.
-    private func setKeyRefused(_ isRefused: Bool) {
-        guard isKeyRefused != isRefused else { return }
-        isKeyRefused = isRefused
-        lane.setup.registry.condition.change { [number] in $0.isKeyRefusedByPool[number] = isRefused }
+    private func setProviderTokenRefused(_ isRefused: Bool) {
+        guard isProviderTokenRefused != isRefused else { return }
+        isProviderTokenRefused = isRefused
+        lane.setup.registry.condition.change { [number] in $0.isProviderTokenRefusedByPool[number] = isRefused }
     }
 
     func poolHasRoom(_ pool: Pool) {

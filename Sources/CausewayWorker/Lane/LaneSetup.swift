@@ -15,7 +15,7 @@ struct LaneSetup: @unchecked Sendable {
         var index: PoolIdentifier
         var name: String
         var configuration: PoolConfiguration
-        var tokens: ProviderTokenSource
+        var tokenSource: ProviderTokenSource
         /// The index of the pool's signer in the registry.
         var signer: Int
     }

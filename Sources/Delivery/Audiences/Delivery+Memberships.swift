@@ -57,7 +57,7 @@ extension Delivery {
         let member = ChangingMember(ticket, records[ticket.record])
         // A record can have two calls for one member, but one change is enough. The second reply names the
         // same audiences, or a later reply names them again.
-        guard ticket.purpose != .limit, !membershipChanges.has(member), AudienceDepartures(departures) != nil else {
+        guard ticket.purpose != .throttle, !membershipChanges.has(member), AudienceDepartures(departures) != nil else {
             return
         }
         let block = records.allocateBlock(departures.count)

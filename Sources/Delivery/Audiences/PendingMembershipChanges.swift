@@ -91,7 +91,7 @@ extension ChangingMember {
             switch ticket.purpose {
             case .register, .hold: slot.device.count > 0 ? .device : .activity
             case .lookUpToken, .settleStart, .unregisterDevice, .refundStart, .confirmDeviceDepartures: .device
-            case .admit, .settle, .limit, .retire, .unregisterActivity, .confirmActivityDepartures,
+            case .admit, .settle, .throttle, .retire, .unregisterActivity, .confirmActivityDepartures,
                 .reportLifetimeEvent,
                 .checkLifetime:
                 .activity

@@ -102,7 +102,7 @@ struct LaneContracts: ~Copyable {
         let digest = command.contractDigest(in: record) ^ applicationContracts[Int(application)].salt
         let index = Int(truncatingIfNeeded: digest & UInt64(Self.fittingDigestsMax &- 2))
         if digest != 0, fittingDigests[index] == digest || fittingDigests[index &+ 1] == digest { return nil }
-        if !templates.match(command, ofApp: application, in: record),
+        if !templates.hasTemplate(command, ofApp: application, in: record),
             let mismatch = rememberedMismatch(digest, of: command)
                 ?? compareWithShapes(command, application, contract, digest, record)
         {

@@ -52,8 +52,6 @@ public struct RecordView {
     /// The number of results that the record has had already. A record that brings a token may have one for
     /// its own command, and one for each held command that the token releases.
     public var resultsBefore: Int { Int(slot.resultsBefore) }
-    /// Whether the dead letter is written without its value, because the value exceeds the broker's limit.
-    public var isDeadLetterTruncated: Bool { slot.deadLetterValue == .tooLarge }
 
     /// The activity's id; empty if the record names none.
     public var activity: UnsafeRawBufferPointer { slot.bytes(isOfAudience ? BlockRange() : slot.subject) }

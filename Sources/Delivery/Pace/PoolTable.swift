@@ -119,9 +119,9 @@ final class PoolTable {
 
     /// Takes a credit of the new pool and returns the credit of the old one.
     /// - Returns: false if the new pool has no credit left.
-    func moveCredit(from before: PoolKey, to poolKey: PoolKey) -> Bool {
+    func moveCredit(from oldPoolKey: PoolKey, to poolKey: PoolKey) -> Bool {
         guard takeCredit(of: poolKey) else { return false }
-        returnCredit(of: before)
+        returnCredit(of: oldPoolKey)
         return true
     }
 

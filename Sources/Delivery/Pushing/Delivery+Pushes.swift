@@ -108,7 +108,7 @@ extension Delivery {
             // the longer spacing.
             activities.enter(.limiting, activity)
             countLimitAnswer()
-            call(.limit, record)
+            call(.throttle, record)
         case .retryNow, .retryLater, .limited, .ambiguous, .tokenSuspect, .topicSuspect:
             retry(record, of: activity, result.disposition, isPermitted: result.isRetryPermitted, now: now)
         }

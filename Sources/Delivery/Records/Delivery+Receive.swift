@@ -40,7 +40,6 @@ extension Delivery {
             isAlone: partition.pointee.unsettledCount == 0
         )
         partition.pointee.unsettledCount += 1
-        countReceivedRecord()
         return partition
     }
 

@@ -57,7 +57,7 @@ extension Delivery {
         switch ticket.purpose {
         case .lookUpToken: true
         case .admit: !records[ticket.record].isStart
-        case .hold, .register, .unregisterActivity, .unregisterDevice, .settle, .settleStart, .limit, .refundStart,
+        case .hold, .register, .unregisterActivity, .unregisterDevice, .settle, .settleStart, .throttle, .refundStart,
             .retire, .confirmActivityDepartures, .confirmDeviceDepartures, .reportLifetimeEvent, .checkLifetime:
             false
         }
@@ -144,7 +144,7 @@ extension Delivery {
             continueAfterRegistering(record, isNewerCommandHeld: false, now: now)
         case .register: settleWithoutResult(record)
         case .unregisterActivity, .unregisterDevice: settleAcknowledgedTombstone(record)
-        case .limit: retryAfterLimit(record, now: now)
+        case .throttle: retryAfterLimit(record, now: now)
         case .confirmActivityDepartures, .confirmDeviceDepartures: endMembershipChange(ticket, now: now)
         case .checkLifetime: handleLifetimeCheck(record, hasEnded: true, now: now)
         case .settle, .settleStart, .refundStart, .retire, .reportLifetimeEvent: break
@@ -169,7 +169,7 @@ extension Delivery {
         case .hold: handleHoldReply(record, reply, now: now)
         case .register: handleRegistrationReply(record, reply, now: now)
         case .unregisterActivity, .unregisterDevice: settleAcknowledgedTombstone(record)
-        case .limit: retryAfterLimit(record, now: now)
+        case .throttle: retryAfterLimit(record, now: now)
         case .confirmActivityDepartures, .confirmDeviceDepartures: endMembershipChange(ticket, now: now)
         case .checkLifetime: handleLifetimeCheck(record, hasEnded: reply.verdict != .retry, now: now)
         case .settle, .settleStart, .refundStart, .retire, .reportLifetimeEvent: break

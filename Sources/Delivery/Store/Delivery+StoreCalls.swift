@@ -38,7 +38,7 @@ extension Delivery {
             Subject(app: app, kind: .device, identifier: slot.pointee.bytes(slot.pointee.device))
         }
         switch ticket.purpose {
-        case .admit, .settle, .limit, .retire, .unregisterActivity, .confirmActivityDepartures, .reportLifetimeEvent,
+        case .admit, .settle, .throttle, .retire, .unregisterActivity, .confirmActivityDepartures, .reportLifetimeEvent,
             .checkLifetime:
             return activity()
         case .confirmDeviceDepartures where slot.pointee.device.count > 0: return device()
@@ -99,7 +99,7 @@ extension Delivery {
         case .retire:
             guard let retirement = slot.pointee.retirement else { preconditionFailure("nothing to retire") }
             return .retire(version: slot.pointee.version, retirement)
-        case .limit: return .limit(version: slot.pointee.version, pace: policies[slot.pointee.policy].pace)
+        case .throttle: return .throttle(version: slot.pointee.version, pace: policies[slot.pointee.policy].pace)
         case .refundStart:
             guard case .refunded(let draw) = slot.pointee.startDraw else { preconditionFailure("nothing to refund") }
             return .refundStart(startBudget: policies[slot.pointee.policy].startBudget, draw: draw)

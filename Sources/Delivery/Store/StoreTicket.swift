@@ -20,7 +20,7 @@ package struct StoreTicket: Sendable, Equatable, BitwiseCopyable {
         case settleStart
         /// APNs limits the activity's token, so Redis makes the activity's spacing longer. The command itself
         /// continues.
-        case limit
+        case throttle
         /// A start was not sent. Redis gives its draw back to its device's budget.
         case refundStart
         /// APNs answered that the activity's token is dead, and Redis retires it. The command is held for the
@@ -40,7 +40,7 @@ package struct StoreTicket: Sendable, Equatable, BitwiseCopyable {
         /// The calls of a tombstone are left out, because a tombstone counts once for all its calls.
         var isAwaited: Bool {
             switch self {
-            case .lookUpToken, .admit, .hold, .register, .limit, .retire, .checkLifetime: true
+            case .lookUpToken, .admit, .hold, .register, .throttle, .retire, .checkLifetime: true
             case .unregisterActivity, .unregisterDevice, .settle, .settleStart, .refundStart,
                 .confirmActivityDepartures,
                 .confirmDeviceDepartures, .reportLifetimeEvent:

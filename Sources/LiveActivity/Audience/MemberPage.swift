@@ -6,8 +6,8 @@ import Numbers
 /// of a member, only the one with the latest time is valid. If several have this time, the last of them is
 /// valid.
 ///
-/// The bytes come from Redis and may be damaged. Any bytes can be read without a trap: entries that cannot be
-/// read are left out. Reading a page allocates nothing.
+/// The bytes come from Redis and may be damaged. Any bytes can be read without a trap: reading stops at the first
+/// bytes that are not an entry. Reading a page allocates nothing.
 public struct MemberPage {
     /// Numbers are little-endian.
     ///
@@ -15,22 +15,20 @@ public struct MemberPage {
     /// | --- | --- |
     /// | 1 | ``format`` |
     /// | 2 | the bits of ``Flag`` |
-    /// | 3–4 | the length for which Redis has reserved memory; a longer page is written again with more |
+    /// | 3–4 | the capacity: the bytes for which Redis has reserved memory; a page that outgrows it gets more |
     /// | 5–8 | the first position of the page |
     /// | 9–12 | the first position of the next page; 0 for the segment's last page |
     /// | 13–16 | when the page's expiry was last renewed, UNIX seconds |
     public enum Header {
         public static let byteCount = 16
         public static let format: UInt8 = 1
-        public static let capacityOffset = 2
         public static let lowerBoundOffset = 4
         public static let nextBoundOffset = 8
-        public static let renewedAtOffset = 12
     }
 
     public enum Flag {
-        /// At least one device has joined. The page then expires as late as devices do, because they live
-        /// longer than activities.
+        /// At least one device has joined. The page then expires as late as the value of a device in Redis, which
+        /// lives longer than the value of an activity.
         public static let holdsDevices: UInt8 = 1
         /// The page takes no more entries until the script `arrange` has compacted or split it.
         public static let isFull: UInt8 = 2
@@ -75,7 +73,7 @@ public struct MemberPage {
 
     // MARK: - Members
 
-    /// Finds the members, in the order of their positions.
+    /// Finds the members that have joined and not left, in the order of their positions.
     ///
     /// - Parameter scratch: has room for ``membersMax``.
     /// - Returns: the number of members, which are at the beginning of `scratch`. `isWhole` is false if some
@@ -104,7 +102,7 @@ public struct MemberPage {
     }
 
     /// - Parameter reference: from ``members(into:)`` for a page with the same bytes. For other bytes, the
-    ///   result may be nil.
+    ///   result may be nil or another entry.
     @inlinable
     public subscript(reference: MemberReference) -> PageMember? { member(at: reference.offset) }
 
@@ -182,7 +180,7 @@ public struct MemberPage {
     }
 }
 
-/// The place of a member's entry in its page. Sorting by `value` sorts by the members' positions, and for
+/// The place of a member's entry in its page. Sorting by ``sortKey`` sorts by the members' positions, and for
 /// equal positions by the entries' offsets.
 public struct MemberReference: Sendable, Equatable, BitwiseCopyable {
     @usableFromInline let sortKey: UInt64
@@ -240,7 +238,7 @@ public struct PageMember {
         UInt32(littleEndian: entry.loadUnaligned(fromByteOffset: StoredMember.positionOffset, as: UInt32.self))
     }
 
-    /// When the token was registered, UNIX milliseconds.
+    /// When the token was registered, or when the member left, UNIX milliseconds.
     public var atMilliseconds: Int64 {
         // Loads eight bytes at once: the flags, the six bytes of the time, and the byte after the time. Keeps
         // only the time.

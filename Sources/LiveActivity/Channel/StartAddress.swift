@@ -47,7 +47,7 @@ public enum StartAddress: Sendable, BitwiseCopyable {
             let text = try JSONText(dictionary)
             var members = try JSONMembers(text, at: 0, of: .aps, unknownKeys: .passedOn)
             var count = 0
-            while let field = try members.next(in: text, Field.ofAps) {
+            while let field = try members.next(in: text, Field.apsField) {
                 guard field != .inputPushChannel else { return nil }
                 let start = members.keyPosition
                 members.position = try text.skipValue(members.position, depth: 1, field)

@@ -7,8 +7,8 @@ extension ContractChecker {
     /// A number without an exponent, and with at most this many characters, fits into a `Float`, a `Double`
     /// and a `Decimal`. The largest `Float` has 39 digits.
     private static let shortCharactersMax = 37
-    /// The maximum number of characters that are converted to a `Double`. Further characters cannot change
-    /// whether a number fits.
+    /// The maximum number of characters that are converted to a `Double`. Further digits cannot change whether a
+    /// number fits. A further exponent could, but no producer writes such a number.
     private static let readCharactersMax = 1_100
 
     @inline(__always)
@@ -95,8 +95,8 @@ extension ContractChecker {
         var fractionDigits = 0
         var (isFraction, isExponent, isExponentNegative) = (false, false, false)
         var exponent = 0
-        // The number of digits that were read and are not yet in `value`. Zeros are appended only when
-        // another digit follows, or at the end, so that zeros at the end of a fraction do not overflow.
+        // The number of digits that were read and are not yet in `value`. Zeros are appended only when a digit
+        // other than 0 follows, or at the end. So the zeros at the end of a fraction cause no overflow.
         var zeroCount = 0
         for position in start..<end {
             let byte = text.byte(position)
@@ -155,8 +155,8 @@ extension ContractChecker {
     private func longNumber(_ kind: ShapeKind, _ start: Int, _ node: Int) throws(ContractMismatch) -> Int {
         let next = try skip(start, node)
         let number = double(start, next)
-        // A `Decimal` has a smaller range than a `Double`. It is not checked, because no real number reaches
-        // its bounds.
+        // A `Decimal` has a smaller range than a `Double`. The smaller range is not checked, because no number
+        // that an app uses comes near its bounds.
         let isZero = kind == .float ? Float(number) == 0 : number == 0
         let isFinite = kind == .float ? Float(number).isFinite : number.isFinite
         guard isFinite, !isZero || hasOnlyZeros(start, next) else { throw mismatch(.outOfRange, node, start) }
@@ -186,7 +186,7 @@ extension ContractChecker {
     func numberCase(_ shape: ShapeNode, _ position: Int, _ node: Int) throws(ContractMismatch) -> Int {
         let (value, next) = try integer(.int64, position, node)
         for number in Int(shape.first)..<Int(shape.first) &+ Int(shape.count)
-        where image.cases[number].number == value { return next }
+        where contract.cases[number].number == value { return next }
         throw mismatch(.notOneOfTheCases, node, position)
     }
 }

@@ -9,10 +9,10 @@ import Glibc
 /// The record has been decoded before, so its JSON is valid and no deeper than ``Limits/nestingDepth``. The
 /// recursion follows the shape, whose depth is at most ``Limits/shapeDepth``.
 struct ContractChecker {
-    let image: UnmanagedContract
+    let contract: UnmanagedContract
     let text: JSONText
-    /// Receives the positions of the state's values, so that a later state with other values at these
-    /// positions can be read faster (``RecentStateTemplates``). Nil if no later state needs them.
+    /// Receives the positions of the state's values. With them, a later state that differs only in these values is
+    /// read faster (``RecentStateTemplates``). Nil if the positions are not needed.
     let template: UnsafeMutablePointer<StateTemplate>?
 
     @inline(__always)
@@ -21,9 +21,9 @@ struct ContractChecker {
     }
 
     /// Compares the value at `position` with the node's shape.
-    /// - Returns: the position after it.
+    /// - Returns: the position after the value.
     func value(_ node: Int, _ position: Int) throws(ContractMismatch) -> Int {
-        let shape = image.nodes + node
+        let shape = contract.nodes + node
         let first = text.peek(position)
         if first == UInt8(ascii: "n") {
             guard shape.pointee.isOptional || shape.pointee.kind == .any else {
@@ -69,7 +69,8 @@ struct ContractChecker {
 
     // MARK: - Containers
 
-    /// Moves from the end of a member or element to the next one; nil at the end of the container.
+    /// Returns the position of the member or element after the one that ends at `start`; nil at the end of the
+    /// container.
     @inline(__always)
     private func nextInside(_ start: Int, closing: UInt8, _ node: Int) throws(ContractMismatch) -> Int? {
         let position = text.peek(start) > 0x20 ? start : text.skipWhitespace(start)
@@ -113,9 +114,9 @@ struct ContractChecker {
         while let position = member {
             var field = expectedField
             let value: Int
-            if expectedField < count, hasName(image.nodes + (first &+ expectedField), position),
+            if expectedField < count, hasName(contract.nodes + (first &+ expectedField), position),
                 let next = try? text.colon(
-                    position &+ Int(image.nodes[first &+ expectedField].nameCount) &+ 2,
+                    position &+ Int(contract.nodes[first &+ expectedField].nameCount) &+ 2,
                     .contentState
                 )
             {
@@ -143,7 +144,7 @@ struct ContractChecker {
     /// Reads a field's value, and records its position in ``template``.
     @inline(__always)
     func fieldValue(_ node: Int, _ position: Int) throws(ContractMismatch) -> Int {
-        let shape = image.nodes + node
+        let shape = contract.nodes + node
         let precedingCount = template?.pointee.valueCount ?? 0
         let end: Int
         if let shortValueEnd = endOfShortValue(shape, position) {
@@ -161,7 +162,7 @@ struct ContractChecker {
     /// - Returns: the position after the value. Nil if the value is not valid JSON, does not fit, or may be
     ///   nested too deeply: the decoder must then read the whole state.
     func unvalidatedValue(_ node: Int, _ position: Int) -> Int? {
-        let shape = image.nodes + node
+        let shape = contract.nodes + node
         let first = text.peek(position)
         if let end = endOfShortValue(shape, position) {
             // JSON does not allow 0 as the first of several digits. `endOfShortValue` does not check this rule.
@@ -195,7 +196,7 @@ struct ContractChecker {
         guard count >= 8 else { return true }
         let (start, end) = (position &+ 1, position &+ 1 &+ count)
         return text.byte(end) == UInt8(ascii: "\"")
-            && memcmp(text.base + start, image.start + Int(field.pointee.nameOffset), count) == 0
+            && memcmp(text.base + start, contract.start + Int(field.pointee.nameOffset), count) == 0
     }
 
     /// Returns the end of a short string without escapes, or of a whole number of at most ten digits. Returns
@@ -227,7 +228,7 @@ struct ContractChecker {
         var field = expected
         for _ in 0..<count {
             if field >= count { field = 0 }
-            let name = image.name(of: first &+ field)
+            let name = contract.name(of: first &+ field)
             if key.isEscaped ? isSame(name, asEscaped: bytes) : isSame(name, bytes) { return field }
             field &+= 1
         }
@@ -297,7 +298,7 @@ struct ContractChecker {
         let string = try string(position, node)
         let bytes = text.bytes(string.range)
         for number in Int(shape.first)..<Int(shape.first) &+ Int(shape.count) {
-            let rawValue = image.text(image.cases[number].offset, image.cases[number].count)
+            let rawValue = contract.text(contract.cases[number].offset, contract.cases[number].count)
             if string.isEscaped ? isSame(rawValue, asEscaped: bytes) : isSame(rawValue, bytes) { return string.next }
         }
         throw mismatch(.notOneOfTheCases, node, position)

@@ -9,13 +9,13 @@ struct TemplateValue: BitwiseCopyable {
 /// A state that fits its contract, and the places of its values. Another state has the same template if all bytes
 /// outside of these values are equal.
 struct StateTemplate: BitwiseCopyable {
-    /// The maximum number of values whose places are stored. The values after them may not differ in a state
-    /// of the same template.
+    /// The maximum number of values whose places are stored. In a state of the same template, all further values
+    /// must be equal.
     static let valuesMax = 128
 
     var application: UInt16 = 0
     /// The application's contract, which has the nodes that ``values`` name; nil if no state is stored.
-    var image: UnmanagedContract?
+    var contract: UnmanagedContract?
     /// The state's length.
     var count = 0
     /// The position of the state in the record that is being checked.
@@ -54,15 +54,15 @@ struct StateTemplate: BitwiseCopyable {
     /// Reads another state, if it has this template: its bytes are the same, except that each of ``values`` may
     /// be any value that fits its node.
     ///
-    /// All bytes before a difference are equal. So in both states the value that differs begins at the same
-    /// place and has the same node. The stored state is valid JSON, and so is each new value. So the other
-    /// state is valid JSON too.
+    /// Before a value that differs, all bytes outside of ``values`` are equal. So in both states this value belongs
+    /// to the same field and has the same node. The stored state is valid JSON, and so is each new value. So the
+    /// other state is valid JSON too.
     /// - Parameter start: the position of the other state, whose bytes have not been validated.
     /// - Returns: the position after the other state; nil if the state has another template, or may be nested too
     ///   deeply.
     func end(ofStateAt start: Int, in text: JSONText) -> Int? {
-        guard let image else { return nil }
-        let checker = ContractChecker(image: image, text: text, template: nil)
+        guard let contract else { return nil }
+        let checker = ContractChecker(contract: contract, text: text, template: nil)
         // The offsets in the stored state and in the other state.
         var (storedOffset, otherOffset) = (0, 0)
         var valueIndex = 0
@@ -105,7 +105,7 @@ struct StateTemplate: BitwiseCopyable {
     }
 }
 
-/// The templates (``StateTemplate``) of the last states that were checked completely and fit.
+/// The templates (``StateTemplate``) of the last states that were checked completely, and that fit their contract.
 ///
 /// Most states of an app have the same keys in the same order as an earlier state, and differ in a few
 /// values. The decoder then reads and checks only the values that differ, which costs next to nothing.
@@ -116,8 +116,8 @@ public struct RecentStateTemplates: ~Copyable {
     private let templates: UnsafeMutablePointer<StateTemplate>?
     /// The index of the template that the previous state had.
     private var lastIndex = 0
-    /// The last state, if it matched a remembered template while it was decoded, and the template's application;
-    /// otherwise absent.
+    /// The state of the last record, if it matched a remembered template while it was decoded, and the number of the
+    /// template's app. Absent if it matched none.
     private var matchedState = ByteRange.absent
     private var matchedApplication: UInt16 = 0
 
@@ -138,7 +138,7 @@ public struct RecentStateTemplates: ~Copyable {
         templates.deallocate()
     }
 
-    /// Remembers no template of any state. For decoding without contracts.
+    /// A value that never remembers a template, for decoding without contracts.
     static var disabled: RecentStateTemplates { RecentStateTemplates(isNeeded: false) }
 
     /// Forgets the state of the previous record.
@@ -166,17 +166,17 @@ public struct RecentStateTemplates: ~Copyable {
         return nil
     }
 
-    /// Whether the command's state matched a template of this application while it was decoded, so that the state
-    /// fits the contract. False for a start.
+    /// Whether the command's state matched a template of this app while it was decoded, so that the state fits the
+    /// app's contract. False for a start, whose attributes must be checked too.
     @inline(__always)
     public func hasMatched(_ command: Command, ofApp application: UInt16) -> Bool {
         !matchedState.isAbsent && matchedState == command.contentState && matchedApplication == application
             && command.event != .start
     }
 
-    /// Whether the state, which matched another application's template while it was decoded, has a template of this
-    /// application too. False if the state matched no template, and for a start.
-    public mutating func match(
+    /// Whether the state has a template of this app too, after it matched another app's template while it was
+    /// decoded. False if the state matched no template, and for a start.
+    public mutating func hasTemplate(
         _ command: Command,
         ofApp application: UInt16,
         in record: UnsafeRawBufferPointer
@@ -191,24 +191,25 @@ public struct RecentStateTemplates: ~Copyable {
             }
     }
 
-    /// Checks a command against a contract. Remembers the template of the command's state if the command fits.
+    /// Checks a command against its app's contract. If the command fits and is no start, remembers the template of
+    /// its state. Throws the mismatch if it does not fit.
     public mutating func check(
         _ command: Command,
         ofApp application: UInt16,
-        _ image: UnmanagedContract,
+        _ contract: UnmanagedContract,
         in record: UnsafeRawBufferPointer
     ) throws(ContractMismatch) {
         let isRemembered = command.event != .start && 1...Limits.bodyBytes ~= Int(command.contentState.count)
-        guard isRemembered, let templates else { return try image.check(command, in: record) }
+        guard isRemembered, let templates else { return try contract.check(command, in: record) }
         lastIndex = (lastIndex &+ 1) & (Self.templatesMax &- 1)
         let template = templates + lastIndex
-        template.pointee.image = nil
+        template.pointee.contract = nil
         template.pointee.recordOffset = Int(command.contentState.offset)
-        try image.check(command, in: record, recordingIn: template)
+        try contract.check(command, in: record, recordingIn: template)
         let state = command.contentState.bytes(in: record)
         if let base = state.baseAddress { template.pointee.bytes.copyMemory(from: base, byteCount: state.count) }
-        (template.pointee.application, template.pointee.image, template.pointee.count) = (
-            application, image, state.count
+        (template.pointee.application, template.pointee.contract, template.pointee.count) = (
+            application, contract, state.count
         )
     }
 }

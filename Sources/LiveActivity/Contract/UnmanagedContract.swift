@@ -51,7 +51,7 @@ public struct UnmanagedContract: BitwiseCopyable {
     ) throws(ContractMismatch) {
         // The command was decoded from these bytes, so they are never refused here.
         guard let text = try? JSONText(record) else { return }
-        let checker = ContractChecker(image: self, text: text, template: template)
+        let checker = ContractChecker(contract: self, text: text, template: template)
         let isStart = command.event == .start
         guard isStart || !command.contentState.isAbsent else { return }
         var bestMismatch: ContractMismatch?
@@ -73,7 +73,7 @@ public struct UnmanagedContract: BitwiseCopyable {
         throw bestMismatch ?? .unknownType(at: Int(command.attributesType.range.offset) &- 1)
     }
 
-    /// The address of ``bytes``, from which names are counted.
+    /// The address of ``bytes``, from which the offsets of names count.
     @inline(__always)
     var start: UnsafeRawPointer { bytes.baseAddress.unsafelyUnwrapped }
 

@@ -1,8 +1,8 @@
 /// A call to the activity store about one activity or one device.
 ///
-/// The core makes these values, and the store and its model use them without translation. `Bytes` is
-/// `UnsafeRawBufferPointer` on the way from the core, where the bytes are borrowed for one call. It is
-/// `[UInt8]` where a call must be kept.
+/// The core makes these values, and the store and its model use them without translation. A call from the core
+/// has borrowed bytes: `Bytes` is `UnsafeRawBufferPointer`, valid only until the function that gets the call
+/// returns. A call that must be kept has bytes of its own: `Bytes` is `[UInt8]`.
 ///
 /// Every operation is atomic. An operation whose reply was lost can be repeated, except a refund. If a
 /// repetition has a cost, the operation's comment says so.
@@ -34,17 +34,18 @@ public struct StoreCall<Bytes> {
         /// claim gets the same `send` again, so a call whose reply was lost can be repeated. A claim must not
         /// be used again once its push may have been sent.
         ///
-        /// A record that was deferred has a new claim and names its previous claim. The first record that
-        /// names the previous claim replaces it and gets `send`; later records do not.
+        /// A record that is read again after its deferral has a new claim and names its previous claim. If the
+        /// start still has the previous claim, the new claim replaces it, and the reply is `send`. So of several
+        /// records that name the same previous claim, only the first gets `send`.
         case admitStart(version: Version, claim: UInt64, previousClaim: UInt64? = nil)
         /// Stores an update or end until a token is registered. Reply: `held`, `superseded`, `duplicate`, or
-        /// `retry` if a token was registered meanwhile.
+        /// `retry` if a token was registered since the admission.
         case hold(version: Version, command: Bytes, carriesAlert: Bool)
         /// Registers an update token. Reply: `registered`, with the command that waited for the token, or
         /// `stale`.
         ///
-        /// `frequentUpdates` nil keeps the setting. `shows` is the version that the app displays already: a
-        /// held command is returned only if it is newer.
+        /// `frequentUpdates`: whether frequent updates are allowed; nil keeps the present setting. `shows` is the
+        /// version that the app displays already: the reply has the held command only if it is newer.
         ///
         /// `audiences` (``AudienceList``) are the audiences that the activity is in from now on; nil keeps
         /// the present ones. If the activity leaves audiences, the reply names them (``StoreReply/departures``),
@@ -56,10 +57,10 @@ public struct StoreCall<Bytes> {
             source: RegistrationSource,
             audiences: Bytes?
         )
-        /// Retires the token. Reply: `settled`. The activity leaves its audiences. The version stays
-        /// unsettled, so that its command can be held for the next token.
+        /// Retires the token. Reply: `settled`. The activity leaves its audiences. No version is settled, so the
+        /// command whose push found the token dead can be held for the next token.
         ///
-        /// The version (0, 0), which no command has, retires only the token.
+        /// Redis does not use the version. A caller without a command names (0, 0), which no command has.
         case retire(version: Version, TokenRetirement<Bytes>)
         /// Records how a version ended, and may retire the token. Reply: `settled`. If the version was
         /// accepted, `digest` is the digest of the state that the activity shows now.
@@ -76,8 +77,8 @@ public struct StoreCall<Bytes> {
             retirement: TokenRetirement<Bytes>?,
             alert: Version? = nil
         )
-        /// Records that APNs limits the activity's token (429), so that the spacing grows. Reply: `settled`.
-        case limit(version: Version, pace: Policy.Pace)
+        /// Records that APNs throttles the activity's token (429), so that the spacing grows. Reply: `settled`.
+        case throttle(version: Version, pace: Policy.Pace)
         /// Allows Redis to admit the newest update or end again, if it was settled but never shown. Reply:
         /// `retry`; `duplicate` if the version was shown or is a start; or `superseded`. Only `causeway
         /// replay` makes this call, never a worker.
@@ -95,14 +96,14 @@ public struct StoreCall<Bytes> {
             startBudget: Policy.Bucket,
             registration: TokenRegistration<Bytes>?
         )
-        /// Stores a start until its token registers. Reply: as for ``hold(version:command:carriesAlert:)``,
-        /// or `full` if too many starts wait for the token.
+        /// Stores a start until a push-to-start token for its attributes type registers. Reply: as for
+        /// ``hold(version:command:carriesAlert:)``, or `full` if too many starts wait for this token.
         case holdStart(HeldStart<Bytes>, command: Bytes)
         /// Registers a push-to-start token. Reply: `registered`, with the oldest start that waits for the
         /// token, or `stale`.
         ///
-        /// The device has one registration for each attributes type. It stays in an audience while at least
-        /// one of them names the audience. `isCarried`: the token came with a command.
+        /// A device has one registration for each attributes type. The device stays in an audience while at
+        /// least one of these registrations names the audience. `isCarried`: the token came with a command.
         case registerDevice(
             attributesType: Bytes,
             TokenRegistration<Bytes>,
@@ -115,7 +116,7 @@ public struct StoreCall<Bytes> {
         /// refilled since. Reply: `settled`. Must not be repeated, because each call refunds again.
         case refundStart(startBudget: Policy.Bucket, draw: Int64)
 
-        // Operations on either.
+        // Operations on an activity or a device.
 
         /// Removes the activity's token, or all tokens of the device. Reply: `unregistered`, or `stale` if a
         /// token was registered later. The activity or device leaves its audiences.
@@ -123,18 +124,19 @@ public struct StoreCall<Bytes> {
         /// Confirms that the audiences in a reply's ``StoreReply/departures`` have the entries about the
         /// departure. Reply: `settled`. Until this call, replies name these audiences again.
         ///
-        /// The call has no effect if the activity or device was registered or unregistered since. The reply
-        /// to that later call has named the audiences too, and they must be confirmed with its time.
+        /// The call has no effect if the activity or device was registered or unregistered since. The reply to
+        /// that registration or unregistration has named the same audiences, with a later time. They must be
+        /// confirmed with that time.
         case confirmDepartures(atMilliseconds: Int64)
 
-        // Operations on an activity's life in the timetable of lifetimes. They change nothing else of the
-        // activity.
+        // Operations on an activity's life in the timetable of lifetimes. They do not change the activity's own
+        // value in Redis.
 
         /// Records an event of an activity's life in the timetable. Reply: `settled`.
         case reportLifetimeEvent(LifetimeEvent, keeping: KeptCommand<Bytes>? = nil)
         /// Asks whether the timetable still has the life that began at `beganMilliseconds`. Reply: `retry` if
-        /// it has, else `superseded`. After `retry`, no worker claims the activity for `leaseMilliseconds`,
-        /// or for longer if workers have claimed it before.
+        /// it has, else `superseded`. After `retry`, no worker claims the activity for `leaseMilliseconds`, or
+        /// for longer if workers have claimed it more than once.
         /// - Parameter state: the version of the state that a start would show; nil for an end. If the
         ///   timetable keeps a newer state, the reply is `superseded`, and the activity is due at once.
         case checkLifetime(beganMilliseconds: Int64, state: Version?, leaseMilliseconds: Int64)
@@ -173,8 +175,8 @@ public struct StateAdmission<Bytes> {
     /// digest of the shown state. If they are equal, an update is `unchanged`. Not used for an end.
     public var digest: UInt64
     public var pace: Policy.Pace
-    /// By how many seconds the command that brought the carried alert is older than this command; `Int32.min`
-    /// if the alert is no older command's.
+    /// If this command carries an older command's alert: by how many seconds that command is older than this one.
+    /// Otherwise `Int32.min`.
     @usableFromInline var carriedAlertSeconds: Int32
     public var isEnd: Bool
     /// Whether the command asks for priority 10, which the budget may refuse. Priority 5 draws nothing from
@@ -183,18 +185,19 @@ public struct StateAdmission<Bytes> {
     /// Whether the command may draw on the reserved part of the budget, because it carries an alert or is an
     /// end.
     public var mayUseReserve: Bool
-    /// If true, Redis does not tell the caller to add a held command's alert (``StoreVerdict/alertHeld``).
-    /// True if this command has an alert of its own, or if its body would be too large with the held alert.
+    /// If true, Redis does not tell the caller to add a held command's alert (``StoreVerdict/alertHeld``). True if
+    /// this command has an alert already, or if its body would be too large with the held alert.
     public var carriesAlert: Bool
-    /// Whether the command is older than the longest time for which the system shows an activity. If Redis
-    /// knows no version of its activity, an old command is `expired`.
+    /// Whether the command is older than the longest time for which Apple's system shows an activity. Such a
+    /// command is `expired` if Redis knows no version of its activity.
     public var isTooOld: Bool
     /// Whether the record is read again because Redis lost data. If Redis has no token and the command brings
     /// one, the next push gets a timestamp above the present second, as for ``RegistrationSource/readAgain``.
     public var isReadAgain: Bool
     @usableFromInline var carriedAlertSequence: UInt64
     /// An update token that came with the command. The admission registers it, unless Redis has this token
-    /// already, has a newer one, or has retired this token last. The setting of frequent updates stays.
+    /// already, has a newer token, or retired this token last. The admission does not change whether frequent
+    /// updates are allowed.
     public var registration: TokenRegistration<Bytes>?
 
     @inlinable
@@ -246,8 +249,8 @@ public struct StateAdmission<Bytes> {
 public struct TokenRegistration<Bytes> {
     /// Not empty.
     public var token: Bytes
-    /// UNIX milliseconds. Redis keeps the registration with the latest time, and of several with this time
-    /// the one that arrives last.
+    /// UNIX milliseconds. Redis keeps the registration with the latest time. If several have the same time, it
+    /// keeps the one that arrives last.
     public var registeredAtMilliseconds: Int64
     public var environment: DeviceEnvironment
 
@@ -297,8 +300,8 @@ public struct HeldStart<Bytes> {
 /// The step of a device's registration, which takes several calls. The first call registers the token. Each
 /// following call returns the next held start.
 ///
-/// This is an enum so that the values of the two cases share memory. Every call is copied, so a rare call
-/// must not make all calls larger.
+/// This is an enum so that the values of the two cases share memory. Every ``StoreCall`` is copied, so a rare
+/// operation must not make all calls larger.
 @frozen
 public enum DeviceRegistrationStep<Bytes> {
     /// `audiences`: see ``StoreCall/Operation/register(_:frequentUpdates:shows:source:audiences:)``.

@@ -28,7 +28,7 @@ package struct WorkerCondition: Sendable, Equatable {
     package var appsWithRejectedKey: Set<Int> = []
     /// For each pool, by index: whether APNs' last answer about the provider token refused it (403). Pools
     /// without such an answer are missing.
-    package var isKeyRefusedByPool: [Int: Bool] = [:]
+    package var isProviderTokenRefusedByPool: [Int: Bool] = [:]
     /// Whether any broker was reached. Before that, the worker does not report Kafka as down.
     package var hasReachedKafka = false
     /// Whether all brokers are unreachable, after one was reached before.
@@ -45,7 +45,7 @@ extension WorkerCondition {
     func isEveryKeyRefused(of labels: LabelSpace) -> Bool {
         labels.apps.allSatisfy { app in
             let verdicts = labels.pools.indices.filter { labels.pools[$0].app == app }
-                .compactMap { isKeyRefusedByPool[$0] }
+                .compactMap { isProviderTokenRefusedByPool[$0] }
             return !verdicts.isEmpty && verdicts.allSatisfy { $0 }
         }
     }

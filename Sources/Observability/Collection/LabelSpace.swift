@@ -84,9 +84,6 @@ package struct LabelSpace: Sendable {
     /// The index of the fan-out topic, whose records are ranges of commands to audiences.
     var fanoutTopic: Int? { topics.firstIndex(of: "fanout") }
 
-    /// The index for records of no configured app.
-    package var noApp: Int { apps.count }
-
     /// Returns the values of a dimension. Each value is a list with one text for each of the dimension's
     /// ``MetricDimension/labels``. Returns none if no counters exist for the dimension.
     func values(of dimension: MetricDimension) -> [[String]] {

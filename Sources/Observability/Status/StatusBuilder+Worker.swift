@@ -28,8 +28,8 @@ extension StatusBuilder {
 
     var processTable: StatusTable {
         var share: Int64?
-        if let cpu = process.cpuMicroseconds, let before = processBefore?.cpuMicroseconds, window.milliseconds > 0 {
-            share = max(0, cpu - before) * 1_000 / window.milliseconds
+        if let cpu = process.cpuMicroseconds, let cpuBefore = processBefore?.cpuMicroseconds, window.milliseconds > 0 {
+            share = max(0, cpu - cpuBefore) * 1_000 / window.milliseconds
         }
         return StatusTable(
             key: "process",

@@ -5,7 +5,7 @@ import LiveActivity
 package enum SchemaDifference: CaseIterable, Sendable {
     case notOneJSONText
     case duplicateKeys
-    case bytes
+    case lengthsInBytes
     case integerForms
     case escapes
     case size
@@ -16,7 +16,7 @@ package enum SchemaDifference: CaseIterable, Sendable {
         case .notOneJSONText:
             "A parser may accept what RFC 8259 forbids: half of a surrogate pair, `NaN`, a byte order mark, other encodings."
         case .duplicateKeys: "A key must not occur twice. A parser keeps one of them."
-        case .bytes:
+        case .lengthsInBytes:
             "Lengths are bytes in UTF-8. `maxLength` counts characters, so a name that is not ASCII may be too long."
         case .integerForms: "`1.0`, `1e3` and `-0` are integers for a schema. The worker reads only digits."
         case .escapes: "`token` and `policy` must be written without escapes such as `\\u0061`, and so must `app`."

@@ -14,7 +14,7 @@ final class Cluster {
     /// How long the connection to a server without slots stays after an ASK has named the server. While a
     /// slot moves to this server, further ASKs may name it.
     static let askedServerKeepMilliseconds: Int64 = 60_000
-    /// The most servers with a connection: all primaries, and some servers that join or leave.
+    /// The maximum number of servers with a connection: all primaries, and some servers that join or leave.
     static let nodesMax = SlotMap.primariesMax + 24
 
     private struct Node {
@@ -23,8 +23,8 @@ final class Cluster {
         var isMapped: Bool
         /// When an ASK last named the server, on the monotonic clock.
         var askedAtMilliseconds = Int64.min
-        /// When the connection to the server may close, on the monotonic clock. By then its last calls have
-        /// ended, and the last ASK that named it is old.
+        /// When the connection to the server closes, on the monotonic clock; `.max`: no time is set. By then the last
+        /// calls to the server have ended, and the last ASK that named it is old.
         var retiresAtMilliseconds = Int64.max
     }
 
@@ -161,8 +161,8 @@ final class Cluster {
         return freeIndex
     }
 
-    /// Schedules the closing of the connections to servers without slots, for a time when their last calls
-    /// must have ended.
+    /// For each server without slots, sets when its connection closes: at a time when the last calls to the server
+    /// have ended.
     private func retireUnmappedNodes() {
         let now = loop.nowMilliseconds
         let graceMilliseconds = 2 * configuration.responseDeadlineMilliseconds
@@ -223,7 +223,7 @@ final class Cluster {
     }
 
     private func startRefreshTimer(_ milliseconds: Int64) {
-        // An error handler may already have scheduled a look-up. Replace it, so that only one is scheduled.
+        // The handler of an error may already have scheduled a look-up. This look-up replaces that one.
         loop.cancel(refreshTimer)
         refreshTimer = loop.schedule(afterMilliseconds: milliseconds, handler: self, tag: Timer.refresh.rawValue)
     }
@@ -257,7 +257,7 @@ final class Cluster {
         case .failure(let error):
             handler?.redisLost(error)
             guard !isClosed else { return }
-            startRefreshTimer(max(pause.next(), hasMap ? Self.refreshSpacingMilliseconds : 0))
+            startRefreshTimer(max(pause.nextMilliseconds(), hasMap ? Self.refreshSpacingMilliseconds : 0))
         }
     }
 
@@ -265,7 +265,7 @@ final class Cluster {
         hasMap = true
         replicas = map.replicas
         for index in nodes.indices { nodes[index]?.isMapped = false }
-        // A primary has no index if servers that are about to leave still have too many of the indices.
+        // A primary has no index if all indices are in use, because servers without slots still have theirs.
         let nodeIndices = map.primaries.map { findOrAddNode(at: $0) }
         for case let index? in nodeIndices { nodes[index]?.isMapped = true }
         for slot in slotOwners.indices {
@@ -303,8 +303,8 @@ extension Cluster: ConnectionOwner, TimerHandler {
 
     func connectionWasLost(_ connection: RedisConnection) {
         guard let index = nodeIndex(of: connection) else { return }
-        // Without the ASK entries, the next calls with these keys go to the slots' owners, which say where
-        // the keys are now.
+        // Removes the ASK entries that name this server. The next calls with these keys go to the slots' owners,
+        // which say where the keys are now.
         askRedirections.removeAll(for: index)
         if nodes[index]?.retiresAtMilliseconds != .max {
             remove(index)
@@ -325,7 +325,7 @@ extension Cluster: ConnectionOwner, TimerHandler {
         switch Timer(rawValue: tag) {
         case .refresh:
             refreshTimer = .none
-            // A look-up is not needed any more if all servers have become ready since it was scheduled.
+            // If all servers have become ready since the look-up was scheduled, it is not needed any more.
             if isRefreshRequested || !hasMap || !areAllSlotsServed { startLookup() }
         case .retirement:
             retirementTimer = .none

@@ -5,9 +5,9 @@ import Redis
 
 /// Counts the members of an audience from their pages in Redis.
 ///
-/// The census reads some pages, and then pauses for as long as the reading took. So Redis is free for workers
-/// at least half of the time. Of more than ``pagesMax`` pages, the census reads the same share in each
-/// segment, and the number of members is an estimate.
+/// The census reads some pages, and then pauses for as long as the reading took. So Redis is free for workers at least
+/// half of the time. If the audience has more than ``pagesMax`` pages, the census reads only that many, with the same
+/// share in each segment. The number of members is then an estimate.
 struct AudienceCensus {
     /// The most pages that are read. A page has up to 32 KiB, so these pages hold several million members.
     static let pagesMax = 20_000
@@ -57,9 +57,9 @@ struct AudienceCensus {
         defer { scratch.deallocate() }
         for start in stride(from: 0, to: keys.count, by: Self.pagesPerBatch) {
             let batch = keys[start..<min(start + Self.pagesPerBatch, keys.count)]
-            let began = ContinuousClock.now
+            let readStart = ContinuousClock.now
             let values = try queries.values(batch.map(\.key))
-            let readDuration = began.duration(to: .now)
+            let readDuration = readStart.duration(to: .now)
             for (key, value) in zip(batch, values) { count(value, segment: key.segment, scratch) }
             if batch.endIndex < keys.count { Self.pause(for: readDuration) }
         }

@@ -52,7 +52,8 @@ struct RecordRepair {
     /// depend on the event are not reported.
     var isEventUnknown: Bool { !repairedFields.isDisjoint(with: [.event, .aps]) }
 
-    /// Whether the fault depends on the event: with another event, the field might be allowed or needed.
+    /// Whether the fault depends on the event. With another event, the forbidden field might be allowed, or the missing
+    /// field might not be needed.
     static func isOfEvent(_ fault: Fault) -> Bool {
         switch fault.code {
         case .missingField, .notAllowed: break
@@ -108,8 +109,10 @@ struct RecordRepair {
         }
         // The member is the last one, so remove the comma before it too.
         blank(offset..<end)
-        if let before = bytes[..<offset].lastIndex(where: { !Self.isBlank($0) }), bytes[before] == UInt8(ascii: ",") {
-            bytes[before] = UInt8(ascii: " ")
+        if let precedingOffset = bytes[..<offset].lastIndex(where: { !Self.isBlank($0) }),
+            bytes[precedingOffset] == UInt8(ascii: ",")
+        {
+            bytes[precedingOffset] = UInt8(ascii: " ")
         }
         return true
     }

@@ -6,12 +6,12 @@ import Redis
 
 /// Writes the data that Redis has lost, and sends nothing.
 ///
-/// It restores tokens, the members of audiences, and the newest command of each activity and audience,
-/// recorded as sent. The content that an activity shows stays unknown. So its next state always differs from
-/// it and is sent.
+/// It restores tokens, the members of audiences, and the newest command of each activity and audience, recorded as
+/// sent. Redis does not learn what the activity shows. So a worker sends the activity's next state even if the activity
+/// already shows it.
 ///
-/// Without a store, this type only counts what it would write; `StoreModel`'s rules give Redis' answers. It
-/// then counts all tokens as written, also those that Redis already knows.
+/// Without a store, this type only counts what it would write, and the model of the scripts gives Redis' answers. It
+/// then counts all registrations as written, even those that Redis already knows.
 struct ReplayRebuilding {
     /// The number of calls that are made at the same time.
     static let batchSize = 256
@@ -20,13 +20,13 @@ struct ReplayRebuilding {
     let store: BlockingStore?
     let queries: RedisQueries
     private let rate: RecordRate
-    /// Returns true when the user has stopped the replay. Waits then end.
+    /// Returns whether the user has stopped the replay. Waits then end.
     let isCancelled: () -> Bool
     private let beganMilliseconds = Clock.milliseconds
     private var writtenCalls = 0
     private(set) var tally = RebuildTally()
-    /// Calls that are collected for the next batch. No two have the same subject, because Redis may carry out
-    /// a batch in any order.
+    /// Calls that are collected for the next batch. No two concern the same activity or device, because Redis may carry
+    /// out a batch in any order.
     private var collectedCalls: [StoreCall<[UInt8]>] = []
     private var collectedSubjects: Set<[UInt8]> = []
     /// Used only without a store. The keys are the activities of the range, by their keys in Redis. The value
@@ -78,7 +78,8 @@ struct ReplayRebuilding {
         if isExpired { tally.count(.registrationsOver) } else { try collect(call) }
     }
 
-    /// Makes the call for a registration. Returns nil if the options exclude its app or activity.
+    /// Makes the call for a registration. Returns nil if the options exclude its app or activity. With `--activity`,
+    /// push-to-start tokens are excluded.
     private func call(
         for registration: Registration,
         app: Int,
@@ -140,7 +141,8 @@ struct ReplayRebuilding {
         }
     }
 
-    /// Collects the calls for a tombstone. Its key names an activity or a device, but no app.
+    /// Collects the calls for a tombstone. The key of a tombstone does not say which app it concerns, or whether it
+    /// names an activity or a device. So there are two calls for each app.
     private mutating func unregister(_ key: UnsafeRawBufferPointer?, recordMilliseconds: Int64) throws {
         guard let key, (1...Limits.identifierBytes).contains(key.count) else {
             return tally.count(.registrationsInvalid)
@@ -164,7 +166,7 @@ struct ReplayRebuilding {
         collectedSubjects.insert(subject)
     }
 
-    /// Makes the collected calls. Without a store, only remembers their tokens.
+    /// Makes the collected calls. Without a store, only counts them and remembers which activities have tokens.
     mutating func flush() throws {
         defer {
             collectedCalls.removeAll(keepingCapacity: true)
@@ -183,11 +185,11 @@ struct ReplayRebuilding {
         }
     }
 
-    /// Makes the calls and returns the replies. If a reply names audiences that the member joins or leaves,
-    /// this method first writes these changes to the audiences.
+    /// Makes the calls and returns the replies. If an activity or device joins or leaves audiences by a call, this
+    /// method also writes these changes to the audiences.
     ///
-    /// If the member left audiences, the first reply has no held command, and Redis has admitted no command:
-    /// the audiences must know first that the member has left. So this method makes the call a second time.
+    /// The audiences must know that a member has left before Redis continues with it. Until then, Redis returns no held
+    /// command and admits no command. So this method makes such a call a second time.
     private mutating func perform(
         _ calls: [StoreCall<[UInt8]>],
         on store: BlockingStore
@@ -243,8 +245,8 @@ struct ReplayRebuilding {
     mutating func waitForTurn(writing count: Int) {
         defer { writtenCalls += count }
         while !isCancelled() {
-            let elapsed = Double(Clock.milliseconds - beganMilliseconds) / 1_000
-            let seconds = rate.secondsUntil(another: writtenCalls, elapsedSeconds: elapsed)
+            let elapsedSeconds = Double(Clock.milliseconds - beganMilliseconds) / 1_000
+            let seconds = rate.secondsUntil(another: writtenCalls, elapsedSeconds: elapsedSeconds)
             if seconds == 0 { return }
             rate.sleep(seconds: seconds)
         }
@@ -314,8 +316,8 @@ struct ReplayRebuilding {
             if count == .statesHeld { followUpCalls.append(state.holdCall) }
             tally.count(count)
         }
-        // An end removes its activity from its audiences. So make these calls with `perform`, which writes
-        // this to the audiences.
+        // An end removes its activity from its audiences. So make these calls with `perform`, which tells the
+        // audiences.
         if !followUpCalls.isEmpty { _ = try perform(followUpCalls, on: store) }
     }
 

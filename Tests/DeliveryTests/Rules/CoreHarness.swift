@@ -359,7 +359,7 @@ final class CoreHarness {
                 settlements.append("\(view.name) \(settlement)")
                 settledAlerts.append(alert)
             case .settleStart(_, let settlement, _): settlements.append("\(view.name) \(settlement) (device)")
-            case .limit: settlements.append("\(view.name) limited")
+            case .throttle: settlements.append("\(view.name) limited")
             case .retire: settlements.append("\(view.name) retires")
             case .confirmDepartures(let milliseconds): settlements.append("\(view.name) left at \(milliseconds)")
             case .refundStart: settlements.append("\(view.name) refunded")

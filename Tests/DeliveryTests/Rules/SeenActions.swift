@@ -174,7 +174,7 @@ extension StoreCall {
     /// Whether the call settles an outcome or only updates what Redis knows. Its reply permits nothing.
     var isSettlement: Bool {
         switch operation {
-        case .settle, .settleStart, .limit, .refundStart, .retire, .confirmDepartures, .reportLifetimeEvent: true
+        case .settle, .settleStart, .throttle, .refundStart, .retire, .confirmDepartures, .reportLifetimeEvent: true
         case .lookUpToken, .admit, .admitStart, .hold, .holdStart, .register, .registerDevice, .reopen, .unregister,
             .checkLifetime:
             false

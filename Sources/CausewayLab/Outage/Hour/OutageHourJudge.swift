@@ -35,11 +35,11 @@ struct OutageHourJudge {
     /// first.
     private var memoryFailure: String? {
         let half = awayMinutes.count / 2
-        guard let before = awayMinutes.prefix(half).map(\.residentBytes).max(),
-            let after = awayMinutes.dropFirst(half).map(\.residentBytes).max()
+        guard let firstHalfBytes = awayMinutes.prefix(half).map(\.residentBytes).max(),
+            let secondHalfBytes = awayMinutes.dropFirst(half).map(\.residentBytes).max()
         else { return nil }
-        let isLevel = after <= before + before * schedule.growthPercentMax / 100
-        return isLevel ? nil : "resident memory grew from \(before >> 20) to \(after >> 20) MiB"
+        let isLevel = secondHalfBytes <= firstHalfBytes + firstHalfBytes * schedule.growthPercentMax / 100
+        return isLevel ? nil : "resident memory grew from \(firstHalfBytes >> 20) to \(secondHalfBytes >> 20) MiB"
     }
 
     private var pushFailure: String? {

@@ -96,19 +96,20 @@ final class OutageHourRun {
     // MARK: - Playing
 
     private func play() throws(LabError) {
-        let began = Clock.milliseconds
+        let beganMilliseconds = Clock.milliseconds
         var steps = outage.steps[...]
-        var (nextLagMeasurement, nextMinute) = (began, began + Self.minuteMilliseconds)
-        while Clock.milliseconds - began < schedule.endMilliseconds + OutageHourSchedule.silenceMilliseconds {
-            let elapsed = Clock.milliseconds - began
+        var (nextLagMeasurement, nextMinute) = (beganMilliseconds, beganMilliseconds + Self.minuteMilliseconds)
+        while Clock.milliseconds - beganMilliseconds < schedule.endMilliseconds + OutageHourSchedule.silenceMilliseconds
+        {
+            let elapsedMilliseconds = Clock.milliseconds - beganMilliseconds
             for index in feeds.indices {
-                try feeds[index].advance(to: elapsed, commandProducer)
+                try feeds[index].advance(to: elapsedMilliseconds, commandProducer)
                 for command in feeds[index].takeCommands() {
                     recent.append(command)
                     minute.commands += 1
                 }
             }
-            if let step = steps.first, elapsed >= step.milliseconds {
+            if let step = steps.first, elapsedMilliseconds >= step.milliseconds {
                 steps.removeFirst()
                 try deployment.inject(step.kind)
                 switch step.kind {
@@ -125,7 +126,7 @@ final class OutageHourRun {
             }
             if Clock.milliseconds >= nextMinute {
                 nextMinute += Self.minuteMilliseconds
-                try endMinute(elapsedMilliseconds: Clock.milliseconds - began)
+                try endMinute(elapsedMilliseconds: Clock.milliseconds - beganMilliseconds)
             }
         }
     }
