@@ -5,13 +5,14 @@ import Yams
 /// unknown key and each value of a wrong kind, such as a list for a number.
 ///
 /// swift-configuration reads the values, but it knows neither line numbers nor the keys that exist. So this
-/// type parses the same text once more with Yams. `snapshot` then gives the values that have no fault.
+/// type parses the same text once more with Yams. `snapshot` has the values; `places` says which of them have no
+/// fault.
 struct ConfigurationDocument {
     static let bytesMax = 1 << 20
     /// The maximum number of values. Without it, YAML aliases could make a small file use much memory.
     static let nodesMax = 10_000
 
-    /// The place of each key in the file: `worker.lanes`, `apps.match.keyId`,
+    /// The place in the file of each key whose value is of the right kind: `worker.lanes`, `apps.match.keyId`,
     /// `kafka.consumer.fetch.min.bytes`.
     private(set) var places: [String: ConfigurationPlace] = [:]
     /// The names in each named section (`apps`, `policies`), and where each name is in the file.
@@ -19,7 +20,8 @@ struct ConfigurationDocument {
     /// The names of the librdkafka properties in each section of properties.
     private(set) var propertyNames: [String: [String]] = [:]
     private(set) var faults: [PlacedFault] = []
-    /// The values. Nil if the document is empty, or is not a map of keys; then `faults` says so.
+    /// The values. Nil if the document is empty, or cannot be read as a map of keys. In the second case, `faults`
+    /// says why.
     private(set) var snapshot: YAMLSnapshot?
 
     init(text: String) {

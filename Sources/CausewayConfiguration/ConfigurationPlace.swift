@@ -17,7 +17,7 @@ enum ConfigurationPlace: Comparable, Sendable {
     }
 }
 
-/// A fault that has not been reported yet.
+/// A fault with its place as a value, so that the loader can sort the faults before it reports them.
 struct PlacedFault: Sendable {
     var place: ConfigurationPlace
     var key: String

@@ -46,8 +46,9 @@ package struct KafkaPropertyFile: Sendable, Equatable {
 }
 
 extension WorkerConfiguration.Kafka {
-    /// The properties of the consumer. Servers and group come first, so that `consumer` properties override
-    /// them. The worker needs librdkafka's statistics, because they say whether a broker is connected.
+    /// The properties of the consumer. A later property overrides an earlier one of the same name, so those of
+    /// `consumer` come last. The worker needs librdkafka's statistics, because they say whether a broker is
+    /// connected.
     ///
     /// - Throws: an error that names the property whose file cannot be read.
     package var consumerProperties: [(name: String, value: String)] {

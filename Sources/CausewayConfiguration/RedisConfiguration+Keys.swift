@@ -2,7 +2,7 @@ import Reactor
 import Redis
 
 extension RedisConfiguration {
-    /// Converts the keys, and reads the files that they name.
+    /// Makes the settings of the Redis client from the keys of `redis`, and reads the files that the keys name.
     package init(_ configuration: WorkerConfiguration.Redis) throws {
         let url = try Self.url(configuration.url, passwordFile: configuration.passwordFile)
         var topology = RedisTopology.single

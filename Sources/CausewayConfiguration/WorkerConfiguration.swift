@@ -84,7 +84,7 @@ extension WorkerConfiguration {
         package init() {}
     }
 
-    /// The Redis that stores versions, tokens and pace.
+    /// The Redis that stores the state of activities, devices and audiences.
     package struct Redis: Sendable {
         /// How the servers are organized, and what `url` names.
         package enum Mode: String, Sendable, CaseIterable {
@@ -112,7 +112,7 @@ extension WorkerConfiguration {
         /// PEM files of the client's certificate and its key, both or neither.
         package var certificateFile: String?
         package var keyFile: String?
-        /// The time after which a call without an answer has failed. 10...60,000.
+        /// The time after which the worker treats a call to Redis without an answer as failed. 10...60,000.
         package var responseTimeoutMilliseconds = 1_000
         /// The number of replicas that must acknowledge a registration or a held state before the worker
         /// treats it as stored. 0...16.
@@ -186,7 +186,7 @@ extension WorkerConfiguration {
         package var environments = [DeviceEnvironment.production]
     }
 
-    /// The check of commands against the JSON that an app's phones can decode.
+    /// The check of an app's commands against its contract: the JSON that its phones can decode.
     package struct Shapes: Sendable {
         package enum Mode: String, Sendable, CaseIterable {
             /// A command that no phone could decode is invalid.
@@ -214,8 +214,8 @@ extension WorkerConfiguration {
         package var keyFile = ""
         /// The environments for which the app has tokens. Not empty, without repetition.
         package var environments = DeviceEnvironment.allCases
-        /// The id of a key for the sandbox; nil: `keyId` is used there too. Apple ties new keys to one
-        /// environment. Set this key and `sandboxKeyFile`, or neither.
+        /// The id of a signing key for the sandbox only, because Apple ties new keys to one environment. Nil: `keyId`
+        /// is used in the sandbox too. Set both `sandboxKeyId` and `sandboxKeyFile`, or neither.
         package var sandboxKeyId: String?
         package var sandboxKeyFile: String?
         /// The policy of commands that name no policy.
@@ -241,22 +241,24 @@ extension WorkerConfiguration {
         /// The number of threads that send commands; 0 for as many as the processors that the process may
         /// use. 0...256.
         package var lanes = 0
-        /// How long a stopping worker waits for commands in progress. 0...600,000.
+        /// The longest time that a worker takes to stop, from the signal to its end. It includes the wait for
+        /// commands in progress and the time for leaving the consumer group. 0...600,000.
         package var drainMilliseconds = 20_000
-        /// The most memory of the process; 0 for 85 % of its control group's limit, or 1,024 if there is no
-        /// limit. 0...1,048,576.
+        /// The most memory of the process. 0 means 85 % of its control group's limit. Without such a limit it means
+        /// 1,024, or what `causeway plan` computes for the lanes if that is more. 0...1,048,576.
         package var memoryMebibytes = 0
         /// The maximum number of commands in a lane's memory. A command leaves the memory when its result is
         /// acknowledged. 64...4,194,304.
         package var commandsPerLane = 131_072
-        /// The longest wait before a push that APNs could not accept is sent again. 1,000...3,600,000.
+        /// If APNs could not take a push, for example because of a 503 or a lost connection: the longest wait before
+        /// the push is sent again. 1,000...3,600,000.
         package var retryMaxMilliseconds = 300_000
         /// How long a command that cannot be sent soon stays in memory before it is deferred. 100...600,000.
         package var deferAfterMilliseconds = 10_000
         /// How long after its deferral a command is read again. 100...600,000.
         package var deferredDelayMilliseconds = 30_000
-        /// If a partition has more unread commands than this, its lane reads ahead before it admits any
-        /// command. 1...1,000,000,000.
+        /// If the partitions of a lane have more unread commands than this together, the lane reads ahead before it
+        /// admits any command. 1...1,000,000,000.
         package var readAheadLagRecords = 10_000
         /// The longest time that a lane reads ahead before it begins to admit. 1...600,000.
         package var readAheadMaxMilliseconds = 30_000

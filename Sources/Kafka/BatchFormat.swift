@@ -12,9 +12,9 @@ enum BatchFormat {
     /// so its headers are not detected here. If librdkafka had copied key and value to separate addresses,
     /// these bytes would match only by chance.
     ///
-    /// In this format at least one byte follows the value. If a broker damaged the record, this byte may lie
-    /// behind the record. At worst the record then counts as one without headers, and a damaged record has
-    /// none.
+    /// In this format at least one byte follows the value. If a broker damaged the record, this byte may belong to
+    /// what follows the record. At worst the record then counts as one without headers. librdkafka would find no
+    /// headers in such a record either.
     ///
     /// - Parameters:
     ///   - key: the record's key.

@@ -10,7 +10,7 @@ func hasReachedBroker(_ client: OpaquePointer) -> Bool {
 
 /// Waits until a broker has answered the client. Meanwhile the client's log handler gets its errors.
 ///
-/// - Parameter whileWaiting: called about every half second at first, later up to every 5 s.
+/// - Parameter whileWaiting: called about every half second at first, later about every 5 s.
 /// - Returns: whether a broker has answered.
 func awaitBroker(_ client: OpaquePointer, timeoutMilliseconds: Int32, _ whileWaiting: () -> Void) -> Bool {
     let deadline = Deadline(afterMilliseconds: Int64(timeoutMilliseconds))
@@ -44,7 +44,7 @@ extension Consumer {
 extension TopicAdministrator {
     /// Waits until a broker has answered.
     ///
-    /// - Parameter whileWaiting: called about every half second at first, later up to every 5 s.
+    /// - Parameter whileWaiting: called about every half second at first, later about every 5 s.
     /// - Returns: whether a broker has answered.
     public func awaitBroker(timeoutMilliseconds: Int32, _ whileWaiting: () -> Void) -> Bool {
         precondition(isOpen)
@@ -55,7 +55,7 @@ extension TopicAdministrator {
 extension PartitionReader {
     /// Waits until a broker has answered.
     ///
-    /// - Parameter whileWaiting: called about every half second at first, later up to every 5 s.
+    /// - Parameter whileWaiting: called about every half second at first, later about every 5 s.
     /// - Returns: whether a broker has answered.
     public func awaitBroker(timeoutMilliseconds: Int32, _ whileWaiting: () -> Void) -> Bool {
         precondition(isOpen)

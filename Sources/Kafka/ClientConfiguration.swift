@@ -68,8 +68,8 @@ struct ClientConfiguration: ~Copyable {
         }
     }
 
-    /// Throws if the configuration lacks this property. librdkafka does not check it: it would wait forever,
-    /// or fail later with another error.
+    /// Throws if the configuration lacks this property. librdkafka does not check this: without the property, its
+    /// client would wait forever, or fail later with another error.
     borrowing func require(_ name: String, reason: String) throws(KafkaError) {
         guard let value = value(of: name), !value.isEmpty else {
             throw KafkaError.property(name, reason)

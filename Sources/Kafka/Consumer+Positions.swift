@@ -1,7 +1,7 @@
 import CRdkafka
 import Glibc
 
-/// The range of offsets that the broker has of a partition, as the last fetch reported it.
+/// The range of offsets that a broker has of a partition.
 public struct Watermarks: Hashable, Sendable {
     /// The oldest offset that can be read; -1001 if not known yet.
     public var low: Int64
@@ -10,12 +10,13 @@ public struct Watermarks: Hashable, Sendable {
 }
 
 extension Consumer {
-    /// Wakes the broker threads that lead these partitions, so that they fetch at once if they may.
+    /// Wakes librdkafka's threads for the leaders of these partitions, so that they fetch at once if the queue has
+    /// room.
     ///
-    /// librdkafka before 2.2 stops fetching while its queue is full. It does not wake its broker threads when
-    /// there is room again, so an idle thread notices the room only after up to a second. Any request wakes
-    /// the thread. This method requests the ends of the partitions, which changes nothing, and does not wait
-    /// for the answer. librdkafka discards an answer that comes too late.
+    /// librdkafka has a thread for each broker. Before 2.2 it stops fetching while its queue is full, and does not
+    /// wake these threads when there is room again. So an idle thread notices the room only after up to a second.
+    /// Any request wakes the thread. This method requests the ends of the partitions, which changes nothing, and
+    /// does not wait for the answer. librdkafka discards an answer that comes too late.
     public func wakeFetching(of partitions: [TopicPartition]) {
         precondition(isOpen)
         guard !partitions.isEmpty else { return }
@@ -23,8 +24,8 @@ extension Consumer {
         for partition in partitions {
             list.add(topics.name(of: partition.topic), partition.partition, offset: SeekPosition.end.rawOffset)
         }
-        // The call normally times out. Other errors do not matter either, because the thread wakes by itself
-        // within a second.
+        // With a timeout of 0, the call normally times out. Other errors do not matter either, because the thread
+        // wakes by itself within a second.
         _ = list.withPointer { rd_kafka_offsets_for_times(handle, $0, 0) }
     }
 
@@ -65,9 +66,9 @@ extension Consumer {
         wakeFetching(changedPartitions)
     }
 
-    /// Wakes the broker threads after a resume. librdkafka 2.0.2 does not wake them, so an idle thread would
-    /// notice the resume only after up to a second. A seek wakes them, and a seek to the present position
-    /// changes nothing else.
+    /// Seeks each resumed partition: to the offset that `pause(_:rereadingFrom:)` set, otherwise to its present
+    /// position, which only wakes the thread of its broker. librdkafka 2.0.2 does not wake this thread after a
+    /// resume, so an idle thread would notice the resume only after up to a second.
     private func wakeFetching(_ partitions: Set<TopicPartition>) {
         for partition in partitions {
             let list = positions(of: CollectionOfOne(partition))
@@ -80,8 +81,8 @@ extension Consumer {
         }
     }
 
-    /// Returns the offsets at which reading continues. An offset is negative if no record of its partition
-    /// was polled since reading began.
+    /// Returns the offsets at which reading continues, including those that `pause(_:rereadingFrom:)` set. An offset
+    /// is negative if no record of its partition was polled since reading began or since the last seek.
     private func positions(of partitions: some Collection<TopicPartition>) -> PartitionList {
         let list = PartitionList(partitions, of: topics)
         list.withPointer { pointer in
@@ -129,8 +130,9 @@ extension Consumer {
         return list.withPointer { rd_kafka_incremental_assign(handle, $0) }.map { KafkaError(consuming: $0) }
     }
 
-    /// Assigns all partitions again. Paused partitions are resumed before and paused again afterwards.
-    /// Otherwise librdkafka would not fetch them, and would not treat them as paused either.
+    /// Assigns all partitions again. Paused partitions are resumed before and paused again afterwards. Without this,
+    /// librdkafka would not fetch the paused partitions, and would not treat them as paused either. Then a later
+    /// `resume` could not start them.
     private func restartAll(_ partition: TopicPartition, at position: SeekPosition) -> KafkaError? {
         // If no record of a partition was polled, its offset stays unset. librdkafka then asks the group's
         // coordinator for the committed offset.
@@ -164,7 +166,7 @@ extension Consumer {
     /// Asks the brokers where the logs of these partitions end, and waits for the answer. `watermarks` does
     /// not know the end of a partition that is not fetched.
     ///
-    /// - Returns: the ends of the partitions that were answered.
+    /// - Returns: the ends of those partitions for which a broker answered.
     public func logEnds(
         of partitions: [TopicPartition],
         timeoutMilliseconds: Int32
@@ -208,7 +210,8 @@ extension Consumer {
         precondition(isOpen)
         let list = PartitionList(capacity: partitions.count)
         for partition in partitions {
-            // `rd_kafka_offsets_for_times` takes a negative time as an end of the log, so 0 replaces it.
+            // For `rd_kafka_offsets_for_times`, -1 means the end of the log and -2 its beginning. So 0 replaces a
+            // negative time.
             list.add(topics.name(of: partition.topic), partition.partition, offset: max(0, sinceMilliseconds))
         }
         let code = list.withPointer { rd_kafka_offsets_for_times(handle, $0, Self.requestTimeoutMilliseconds) }
@@ -223,8 +226,8 @@ extension Consumer {
 
     /// Asks the coordinator for the offsets that the group has committed, and waits for the answer.
     ///
-    /// - Returns: for each partition its offset; nil if nothing is committed. A failure if the coordinator
-    ///   refused this partition, so that its offset is not known.
+    /// - Returns: for each partition, its offset, or nil if nothing is committed. If the coordinator refused to
+    ///   answer for a partition, its element is a failure.
     public func fetchCommittedOffsets(
         of partitions: [TopicPartition],
         timeoutMilliseconds: Int32 = Consumer.requestTimeoutMilliseconds

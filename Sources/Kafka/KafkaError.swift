@@ -49,7 +49,7 @@ public struct KafkaError: Error, Hashable, Sendable, CustomStringConvertible {
     /// The code of a record for a partition that its topic does not have.
     public static let unknownPartitionCode = RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION.rawValue
 
-    /// The code of a record that cannot exist, for example at an offset that no log reaches.
+    /// The code of a record with an impossible value, for example an offset that no log reaches.
     public static let badRecordCode = RD_KAFKA_RESP_ERR__BAD_MSG.rawValue
 
     /// librdkafka's symbolic name of `code`, such as `_TIMED_OUT`. A metric label may use it, because it is
@@ -100,8 +100,8 @@ extension KafkaError {
         return error
     }
 
-    /// The codes of errors that may end by themselves, so that the caller may try again. librdkafka marks
-    /// only its error objects as retriable. This list is for calls that return only a code.
+    /// The codes of errors whose cause may end by itself, so that the caller may try again. librdkafka marks only
+    /// its error objects as retriable. This list is for calls that return only a code.
     private static let retriableCodes: Set<Int32> = Set(
         [
             RD_KAFKA_RESP_ERR__TRANSPORT, RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN, RD_KAFKA_RESP_ERR__TIMED_OUT,

@@ -18,9 +18,9 @@ public enum KafkaLibrary {
             }
     }
 
-    /// Whether a client's statistics (`STATISTICS.md`) name a broker whose connection is up. librdkafka
-    /// reports an error when the last broker is lost, but nothing when a broker is back. Only the statistics
-    /// show this.
+    /// Whether a client's statistics (`STATISTICS.md`) name a broker whose connection is up. librdkafka reports an
+    /// error when the last broker is lost, but reports nothing when a broker is back. Only the statistics show that
+    /// a broker is back.
     public static func hasBrokerUp(statistics json: UnsafeRawBufferPointer) -> Bool {
         let pattern: StaticString = "\"state\":\"UP\""
         let count = pattern.utf8CodeUnitCount

@@ -5,7 +5,7 @@ public enum KafkaProperties {
 
     /// The maximum kilobytes of records that the client has fetched and the consumer has not polled. Above
     /// it, fetching stops. librdkafka counts only keys and values, so small records take several times as
-    /// much memory. `queued.min.messages` limits their number.
+    /// much memory. `queued.min.messages` limits the number of these records.
     public static let consumerQueueKilobytesMax = 32 * 1024
     /// The maximum number of records that wait for acknowledgement. Above it, `produce` returns `.queueFull`.
     /// Limits the memory of small records, whose overhead the limit in kilobytes does not count.
@@ -87,8 +87,8 @@ public enum KafkaProperties {
     /// Defaults of every producer.
     public static let producer: [Property] =
         common + [
-            // A producer must not create topics. Only the producer sets this, because it is a consumer's
-            // default. If a consumer set it, librdkafka would warn about every broker that does not know it.
+            // A producer must not create topics. For a consumer, false is the default. A consumer that sets this
+            // property makes librdkafka warn about every broker that does not know it.
             ("allow.auto.create.topics", "false"),
             ("enable.idempotence", "true"),
             ("acks", "all"),

@@ -98,9 +98,9 @@ public struct Message: ~Copyable {
         for line in 0..<4 { CProcessor_prefetch(start + line * 64) }
     }
 
-    /// The record's headers; nil if it has none. For most records with a key, `BatchFormat` detects this
-    /// without librdkafka, which would allocate a buffer. The first call parses the headers, and must not run
-    /// on two threads at once.
+    /// The record's headers; nil if it has none. For most records with a key and without headers, `BatchFormat`
+    /// detects that there are none. Otherwise librdkafka is asked, which allocates a buffer. The first call parses
+    /// the headers, and must not run on two threads at once.
     public var headers: MessageHeaders? {
         if let key, let value, BatchFormat.certainlyHasNoHeaders(key: key, value: value) { return nil }
         var list: OpaquePointer?

@@ -6,8 +6,8 @@ public struct CommittedOffset: Sendable {
     public var offset: Int64
     /// The bytes that the partition's owner committed with the offset.
     public var metadata: [UInt8]
-    /// The offset of the partition's next record. Requested only if there is metadata; nil if it was not
-    /// requested or the brokers did not answer.
+    /// The end of the log at the assignment: the offset that the partition's next record gets. Requested only if
+    /// there is metadata. Nil if it was not requested, or if the brokers did not answer.
     public var logEnd: Int64?
 
     public init(offset: Int64, metadata: [UInt8]) {
@@ -38,8 +38,8 @@ struct OffsetCommits {
     /// Whether the broker has refused metadata because of its length (`offset.metadata.max.bytes`). From then
     /// on, commits have no metadata.
     private(set) var omitsMetadata = false
-    /// The temporary error of the last answer, if it refused offsets because of a rebalance. The next commit
-    /// sends them again.
+    /// The temporary error of the last answer, if the answer refused offsets because of a rebalance. The next
+    /// commit sends these offsets again.
     private(set) var rebalanceRefusal: KafkaError?
     /// Whether the last answer refused metadata because of its length. The next commit sends the offsets
     /// without metadata.
@@ -102,7 +102,8 @@ struct OffsetCommits {
         return nil
     }
 
-    /// Whether it may help to send the offsets again that the last answer refused.
+    /// Whether the last answer refused offsets for a reason that the next commit may not have: a rebalance, or
+    /// metadata that is too long.
     var shouldRetry: Bool { rebalanceRefusal != nil || wasMetadataRefused }
 
     /// Handles the answer to a commit. The next commit sends refused offsets again.
@@ -128,8 +129,8 @@ struct OffsetCommits {
             else { continue }
             let partition = TopicPartition(topic: topic, partition: element.partition)
             storedOffsets[partition]?.isCommitted = false
-            // A rebalance refused the offset. The next commit sends it again, at the latest when the
-            // partition is revoked.
+            // The coordinator refused the offset because of a rebalance. The next commit sends it again, at the
+            // latest when the partition is revoked.
             if Self.isTemporary(refusal) {
                 rebalanceRefusal = KafkaError(refusal, partition: partition)
                 continue
@@ -143,8 +144,8 @@ struct OffsetCommits {
         return failure
     }
 
-    /// Whether an error is temporary. In a rebalance, the coordinator refuses commits from the joining of the
-    /// members until the leader has assigned the partitions.
+    /// Whether an error is temporary. In a rebalance, once the members have joined, the coordinator refuses commits
+    /// until the group's leader has assigned the partitions.
     private static func isTemporary(_ code: rd_kafka_resp_err_t) -> Bool {
         code == RD_KAFKA_RESP_ERR_REBALANCE_IN_PROGRESS
     }
@@ -156,8 +157,8 @@ extension Consumer {
     ///
     /// - Parameter metadata: committed with the offset, for the partition's next owner (`committedOffsets`).
     ///   Brokers accept 4,096 bytes by default.
-    /// - Returns: why the offset was not stored; nil if it was. The usual reason is that this consumer no
-    ///   longer has the partition, and must not overwrite the commits of its next owner.
+    /// - Returns: an error if this consumer does not have the partition. The offset is then not stored, because its
+    ///   commit could overwrite the commits of the partition's owner. Nil if the offset was stored.
     public func storeOffset(
         topic: TopicIdentifier,
         partition: Int32,
@@ -199,8 +200,8 @@ extension Consumer {
     /// Commits and waits for the answer until the deadline. `rd_kafka_commit` has no time limit, so the
     /// answer comes on a queue instead.
     ///
-    /// A temporary refusal is retried until the deadline: during a rebalance the coordinator accepts no
-    /// commit before the leader has answered, and a consumer that leaves the group has no later opportunity.
+    /// If the coordinator refuses the commit because of a rebalance, the commit is retried until the deadline: a
+    /// consumer that leaves the group has no later opportunity.
     func commit(until deadline: Deadline) -> KafkaError? {
         var failure = awaitCommitReplies(until: deadline)
         while true {
@@ -212,8 +213,8 @@ extension Consumer {
         }
     }
 
-    /// Waits before a commit is sent again. No event says when the coordinator accepts commits again. If an
-    /// answer arrives, the wait ends.
+    /// Waits before a commit is sent again, because no event says when the coordinator accepts commits again. If an
+    /// answer to an earlier commit arrives, the wait ends.
     private func pauseBeforeNextCommit(until deadline: Deadline) {
         let wait = deadline.remainingMilliseconds(atMost: Self.commitPauseMilliseconds)
         if let answer = rd_kafka_queue_poll(commits.replyQueue, wait) { _ = handle(answer) }

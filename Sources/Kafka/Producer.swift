@@ -45,7 +45,8 @@ public final class Producer: @unchecked Sendable {
     private var wakeupDescriptor: Int32 = -1
     private(set) var isOpen = true
 
-    /// - Parameter properties: librdkafka properties, which override `KafkaProperties.producer`. `bootstrap.servers` is required.
+    /// - Parameter properties: librdkafka properties, which override `KafkaProperties.producer`.
+    ///   `bootstrap.servers` is required.
     /// - Throws: an error that names the property.
     public init(
         properties: [(name: String, value: String)],

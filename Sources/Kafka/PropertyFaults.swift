@@ -74,8 +74,8 @@ private struct PropertyTest {
             _ = destroy(client, until: Deadline(afterMilliseconds: Self.closeTimeoutMilliseconds))
             return faults
         } catch {
-            // If only one property is wrong, librdkafka's text names it. The longest name in the text counts,
-            // because one name may contain another.
+            // If only one property is wrong, librdkafka's text names this property. If several names occur in the
+            // text, take the longest, because one name may contain another.
             guard
                 let namedProperty = usableProperties.map(\.name).filter({ error.reason.contains($0) })
                     .max(by: { $0.count < $1.count })

@@ -12,7 +12,7 @@ func enableWakeup(of queue: OpaquePointer, descriptor: Int32) {
     withUnsafeBytes(of: one) { bytes in
         rd_kafka_queue_io_event_enable(queue, descriptor, bytes.baseAddress, bytes.count)
     }
-    // librdkafka does not write for events that are already in the queue.
+    // librdkafka does not write for events that are already in the queue, so wake their reader here.
     wake(descriptor)
 }
 

@@ -1,6 +1,6 @@
 import Glibc
 
-/// Remembers the last valid `aps` dictionary, so that the same bytes are not parsed again.
+/// Remembers the last `aps` dictionary that was parsed without a fault, so that the same bytes are not parsed again.
 ///
 /// For example, a goal changes the state of all activities that follow a match. So consecutive commands in a
 /// partition often differ only in their activity. Comparing bytes costs far less than parsing them.
@@ -14,8 +14,8 @@ public struct ApsCache: ~Copyable {
     /// The number of the last dictionary that was parsed, even if it is not remembered. Records that are
     /// decoded while the number stays the same have the same dictionary. 0: no dictionary was parsed yet.
     public private(set) var dictionaryNumber: UInt64 = 0
-    /// The fields that the dictionary gives a command, with positions in the dictionary's own record. All
-    /// other fields are blank.
+    /// The fields that come from the remembered dictionary. Their positions are those in the record from which
+    /// the dictionary was parsed. All other fields are blank.
     private var lastCommand = Command.blank
     private var lastKeys = ApsKeys()
 
@@ -50,8 +50,9 @@ public struct ApsCache: ~Copyable {
         return start &+ count
     }
 
-    /// Forgets the last dictionary and changes the number. Called after fields were dropped, because the body
-    /// that was composed then differs from the dictionary.
+    /// Forgets the last dictionary and changes the number. The core calls this after it has dropped fields from a
+    /// record (R33). The record's body then differs from the dictionary, so a later record with the same
+    /// dictionary must not share this body.
     public mutating func forget() {
         dictionaryNumber &+= 1
         count = 0

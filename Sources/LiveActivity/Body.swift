@@ -1,5 +1,5 @@
 /// The body of a request to APNs: Apple's dictionary and the custom keys, byte for byte as the producer wrote
-/// them.
+/// them. Only the timestamp and the alert may be changed afterwards.
 ///
 /// The body is `{"aps":` and the dictionary. Then follow a comma and the custom keys, if there are any, and
 /// `}`.

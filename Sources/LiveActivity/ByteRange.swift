@@ -1,7 +1,7 @@
-/// Some bytes of a record, by position. A decoded command holds ranges instead of copies.
+/// Some bytes of a record or of a body, by position. A decoded command has ranges instead of copies.
 ///
-/// A range is valid only together with the record from which it was taken. It is within that record's bounds,
-/// because only the decoders make ranges, from positions that they have read.
+/// A range is valid only together with the bytes from which it was taken. It is within their bounds, because
+/// ranges are made only from positions that a decoder has read or a writer has written.
 @frozen
 public struct ByteRange: Equatable, Sendable, BitwiseCopyable {
     /// The position of the first byte in the record. `UInt32.max`: the range is absent.

@@ -8,10 +8,10 @@ public struct Command: Sendable, BitwiseCopyable {
     public var version: Version
     /// The app's bundle id.
     public var app: TextRange
-    /// The activity's id. Absent in a command to an audience, except in a start, where it is a
-    /// ``DeviceTemplate``.
+    /// The activity's id. In a start to an audience: the template of the activities' ids (``DeviceTemplate``).
+    /// Absent in a command to a channel, and in an update or end to an audience.
     public var activity: TextRange
-    /// The id of the audience that the command is for. Such a command has an activity only if it is a start.
+    /// The id of the audience that the command is for; absent in a command to an activity or a channel.
     public var audience: TextRange
     /// The id of a broadcast channel that the producer manages. Such a command names no activity and no
     /// audience.
@@ -26,10 +26,9 @@ public struct Command: Sendable, BitwiseCopyable {
     public var identifier: TextRange
     /// Hexadecimal digits in upper or lower case, never escaped. Present only with ``environment``.
     public var token: TextRange
-    /// The environment of the token or of the channel. A command to a channel without an environment means
-    /// production.
+    /// The environment of the token or of the channel. If a command to a channel has none, it means production.
     public var environment: DeviceEnvironment?
-    /// The policy that the command names, never escaped. If absent, its app's policy applies.
+    /// The policy that the command names, never escaped. If absent, the default policy of the app applies.
     public var policy: TextRange
     /// `aps.attributes-type`; always present in a start.
     public var attributesType: TextRange
@@ -37,15 +36,15 @@ public struct Command: Sendable, BitwiseCopyable {
     public var aps: ByteRange
     /// The ten digits of `aps.timestamp`, inside ``aps``.
     public var timestampDigits: ByteRange
-    /// The value of `aps.alert`, inside ``aps``.
+    /// The value of `aps.alert`, inside ``aps``; absent if there is none.
     public var alert: ByteRange
-    /// The value of `aps.content-state`, and of a start's `aps.attributes`, inside ``aps``.
+    /// The values of `aps.content-state` and `aps.attributes`, inside ``aps``; each absent if there is none.
     public var contentState: ByteRange
     public var attributes: ByteRange
     /// The `payload`: an object of custom keys, including its braces.
     public var payload: ByteRange
-    /// The keys and values of ``payload`` without its braces and without the white space at both ends; also
-    /// absent if there are none.
+    /// The keys and values of ``payload`` without its braces and without the white space at both ends. Absent if
+    /// there is no payload or if it is empty.
     public var payloadMembers: ByteRange
     /// The priority that the command asks for, 5 or 10. 0 if absent: Causeway then uses 5 for an update
     /// without an alert, and 10 for all other commands.

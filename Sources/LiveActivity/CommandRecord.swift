@@ -1,11 +1,12 @@
-/// A command that Causeway writes again from its parts, to hold, defer or fan out the command. Texts are
-/// plain bytes without escapes. They are borrowed until ``write(to:)`` has returned.
+/// The record of a command that Causeway writes from the command's parts, for example to hold, defer or fan out
+/// the command. Texts are plain bytes without escapes. They are borrowed until ``write(to:)`` has returned.
 ///
-/// Decoding the written record gives the same command, with the same digest and body. `aps` is copied byte
-/// for byte, except for an alert that the command carries.
+/// Decoding the written record gives the same command, with the same digest and body. ``aps`` is copied byte
+/// for byte. If the command carries an older command's alert, the caller has put this alert into ``aps``.
 public struct CommandRecord {
     public var app: UnsafeRawBufferPointer
-    /// The activity's id; nil for an update or end to an audience.
+    /// The activity's id, or the template in a start to an audience. Nil for a command to a channel, and for an
+    /// update or end to an audience.
     public var activity: UnsafeRawBufferPointer?
     public var audience: UnsafeRawBufferPointer?
     /// The channel that the command is broadcast to, instead of an activity or an audience.
@@ -17,8 +18,9 @@ public struct CommandRecord {
     public var aps: UnsafeRawBufferPointer
     /// The custom keys without braces, as in ``Command/payloadMembers``.
     public var payloadMembers: UnsafeRawBufferPointer?
-    /// The command's `id`. For a command without one: the place of its first record, because results must
-    /// name this record. Callers leave out an id that is longer than ``Limits/commandIdentifierBytes``.
+    /// The command's `id`. If the producer gave none, it is the place of the producer's record,
+    /// `topic/partition/offset`, so that results name that record and not a copy. Nil if the id would be longer
+    /// than ``Limits/commandIdentifierBytes``.
     public var identifier: UnsafeRawBufferPointer?
     public var sequence: UInt64 = 0
     /// The priority that the command asks for: 5, 10, or 0 as in ``Command/priority``.
@@ -27,8 +29,8 @@ public struct CommandRecord {
     public var policy: UnsafeRawBufferPointer?
     /// UNIX seconds; -1 for none.
     public var expiration: Int64 = -1
-    /// The version of the older command that brought the alert; nil if the alert is the command's own. Only
-    /// Causeway may write this field.
+    /// The version of the older command that brought the alert; nil if the alert is the command's own, or absent.
+    /// Only Causeway may write this field.
     public var alertVersion: Version?
     /// In a start whose ``aps`` comes from ``StartAddress/copyWithoutAddress(_:into:)``: the key that
     /// completes ``aps`` and says how updates reach the activity.

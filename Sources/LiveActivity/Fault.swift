@@ -5,7 +5,8 @@ public struct Fault: Error, Equatable, Sendable, BitwiseCopyable {
     /// The position in the record: the start of the wrong value, of the key that must not be there, or of the
     /// object that lacks a key.
     public var offset: Int
-    /// For a value above a limit: the value's amount, in the limit's unit. Otherwise 0.
+    /// For a fault of size: how large the value is, in bytes, keys, audiences, or seconds ahead of the clock.
+    /// Otherwise 0.
     public var amount: UInt32
 
     init(_ code: FaultCode, _ field: Field, at offset: Int, amount: Int = 0) {
@@ -44,7 +45,7 @@ public enum FaultCode: UInt8, Sendable, CaseIterable, BitwiseCopyable {
     case controlCharacter
     /// A backslash does not begin a valid escape (RFC 8259 §7).
     case invalidEscape
-    /// Half of a surrogate pair, which is not a character.
+    /// A `\u` escape gives one half of a surrogate pair, and the other half does not follow.
     case loneSurrogate
     /// Not well-formed UTF-8 (Unicode, table 3-7).
     case invalidUTF8
@@ -52,7 +53,8 @@ public enum FaultCode: UInt8, Sendable, CaseIterable, BitwiseCopyable {
     case tooDeep
     /// A string exceeds ``Limits/stringBytes``, or a name exceeds its own limit.
     case tooLong
-    /// More than ``Limits/unknownKeysPerObject`` unknown keys, or more than ``Limits/audiencesPerRegistration`` audiences.
+    /// An object has more than ``Limits/unknownKeysPerObject`` unknown keys, or a registration names more than
+    /// ``Limits/audiencesPerRegistration`` audiences.
     case tooMany
     /// The record's format does not define this key.
     case unknownKey

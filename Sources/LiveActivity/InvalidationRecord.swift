@@ -14,8 +14,8 @@ public struct InvalidationRecord {
     public var environment: DeviceEnvironment
     /// The reason in APNs' answer.
     public var reason: UnsafeRawBufferPointer
-    /// The time since which the token is known to be dead, UNIX milliseconds: APNs' time if its answer has
-    /// one.
+    /// The time since which the token is known to be dead, UNIX milliseconds: the time in APNs' answer, or, if it
+    /// has none, the time of the answer.
     public var invalidAtMilliseconds: Int64
 
     public init(

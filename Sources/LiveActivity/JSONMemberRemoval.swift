@@ -33,12 +33,12 @@ struct JSONMemberRemoval {
         }
     }
 
-    /// Removes the members at the path from the object at a position. A key that occurs twice is removed
-    /// twice, because a reader may use either of the two.
+    /// Removes the members at the path from the object at a position. If a key occurs twice, both members are
+    /// removed, because a phone may read either of them.
     /// - Returns: the position after the object.
     private mutating func removeMembers(_ start: Int, _ path: ArraySlice<[UInt8]>) throws(Fault) -> Int {
         var members = try JSONMembers(text, at: start, of: .contentState, unknownKeys: .unchecked)
-        // Where the result has the comma that follows the last member that stays.
+        // The position, in the result, of the comma after the last member that was kept; nil if none was kept.
         var commaPosition: Int?
         while try members.next(in: text, { _ in nil }) != nil {
             let key = members.keyPosition

@@ -17,7 +17,8 @@ extension JSONText {
         return (value, position)
     }
 
-    /// Reads an integer without sign, fraction or exponent, inside an object.
+    /// Reads an integer without sign, fraction or exponent. It is a value inside an object, so a record that ends
+    /// with the integer is truncated.
     @inline(__always)
     func unsignedInteger(_ start: Int, _ field: Field) throws(Fault) -> (value: UInt64, next: Int) {
         guard start < count, byte(start) &- UInt8(ascii: "0") < 10 else {
@@ -118,8 +119,9 @@ extension JSONText {
         return value
     }
 
-    /// Reads the exponent whose "e" is at `start`; 0 if there is none. Clamped to twice the length of a
-    /// record, because a larger exponent moves the decimal point beyond all digits too.
+    /// Reads the exponent whose "e" is at `start`; 0 if there is none. Clamped to twice the maximum length of a
+    /// record: such an exponent already moves the decimal point beyond all digits, so a larger one changes
+    /// nothing.
     private func exponent(_ start: Int, _ end: Int) -> Int {
         guard start < end else { return 0 }
         var value = 0

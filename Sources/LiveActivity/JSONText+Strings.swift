@@ -1,6 +1,6 @@
 import Numbers
 
-/// A string that was read. Its bytes are from `start` to `end`, and the next position is `end + 1`.
+/// A string that was read: `start` is the position after its opening quote, `end` that of its closing quote.
 struct JSONString {
     var start: Int
     var end: Int

@@ -1,12 +1,12 @@
 import Numbers
 
-/// Writes JSON into a buffer of its own. The buffer grows as needed and is used again, so that in the steady
-/// state nothing is allocated.
+/// Writes JSON into a buffer of its own. The buffer grows as needed and is kept for the next text. So after the
+/// first texts, writing allocates nothing.
 ///
 /// The writer adds the commas between members. Objects may be nested. There are no functions for arrays.
 public struct JSONWriter: ~Copyable {
-    /// The maximum length of a text. All texts stay far below this length, because they are made from decoded
-    /// records and bounded answers.
+    /// The maximum length of a text, in bytes. All texts stay far below this length, because they are made from
+    /// decoded records and from answers whose length is limited.
     public static let bytesMax = 1 << 20
 
     private var base: UnsafeMutableRawPointer
@@ -114,7 +114,7 @@ public struct JSONWriter: ~Copyable {
         if plainEnd < text.count { putEscaped(text, from: plainEnd) }
     }
 
-    /// Writes the rest of a string, from the first byte that must be escaped. Adds no quotes.
+    /// Writes the rest of a string, from the first byte that `putPlainRun` did not copy. Adds no quotes.
     @inline(never)
     private mutating func putEscaped(_ text: UnsafeRawBufferPointer, from start: Int) {
         var position = start
@@ -143,10 +143,10 @@ public struct JSONWriter: ~Copyable {
         }
     }
 
-    /// Copies the bytes up to the first one from `start` on that must be escaped, is not ASCII, or is 0x7F.
+    /// Copies the bytes from `start` on, up to the first byte that must be escaped, is not ASCII, or is 0x7F.
     ///
-    /// Copies eight bytes at a time before it checks them. Bytes that were copied too early are overwritten
-    /// later. The caller has made room for all of `text`.
+    /// Copies eight bytes at a time before it checks them. The next write overwrites the copied bytes that are
+    /// not plain. The caller has made room for all of `text`.
     /// - Returns: the position of the byte at which it stopped.
     @inline(__always)
     private mutating func putPlainRun(_ text: UnsafeRawBufferPointer, from start: Int) -> Int {

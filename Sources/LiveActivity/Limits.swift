@@ -30,8 +30,8 @@ public enum Limits {
     /// The maximum number of unknown keys in Apple's dictionary, and in each object inside it. Causeway
     /// passes unknown keys on to APNs. The limit keeps the search for duplicate keys cheap.
     public static let unknownKeysPerObject = 32
-    /// The length of the room into which a key with escapes is decoded, in bytes. The longest known key is
-    /// shorter.
+    /// The size of the buffer into which a key with escapes is decoded, in bytes. Every key that Causeway knows
+    /// is shorter.
     static let knownKeyBytes = 32
     /// The maximum number of audiences that one registration names.
     public static let audiencesPerRegistration = 8
@@ -40,15 +40,17 @@ public enum Limits {
     /// it probably counts milliseconds, or seconds since 2001.
     public static let timestampMin: Int64 = 1_000_000_000
     public static let timestampMax: Int64 = 9_999_999_999
-    /// How many seconds `aps.timestamp` may be ahead of the reader's clock. A version that is further ahead
-    /// would make Redis refuse every correct command after it.
+    /// How many seconds `aps.timestamp` may be ahead of the worker's clock. If Redis admitted a version that is
+    /// further ahead, every correct command after it would be superseded.
     public static let timestampLeadSeconds: Int64 = 300
-    /// The maximum number of fields, elements and raw values in all shapes of one app.
+    /// The maximum number of nodes (roots, fields and elements) in all shapes of one app. The same limit applies
+    /// separately to the raw values of the enums.
     public static let shapeNodesPerApp = 4_096
     /// The maximum number of fields of one object in a shape.
     public static let shapeFieldsPerObject = 128
     /// The maximum nesting of types in a shape.
     public static let shapeDepth = 16
-    /// The maximum number of `ActivityAttributes` types of one app. Each version of a type counts as one.
+    /// The maximum number of `ActivityAttributes` types of one app. If a type has other shapes in another release
+    /// of the app, it counts once for each release.
     public static let shapeTypesPerApp = 64
 }

@@ -5,7 +5,8 @@
 /// numbers ("Starting and updating Live Activities with ActivityKit push notifications"), so an operator can
 /// configure them. `Config/causeway.yaml` says for each default where it comes from.
 public struct Policy: Sendable, Equatable {
-    /// A token bucket: each push takes one token. The bucket starts full and is refilled at a constant rate.
+    /// A token bucket, whose tokens are pushes: each push takes one out of the bucket. The bucket starts full and
+    /// is refilled at a constant rate.
     public struct Bucket: Sendable, Hashable, BitwiseCopyable {
         /// The number of pushes in a full bucket. 1...``pushesMax``.
         public var pushes: Int
@@ -103,20 +104,20 @@ public struct Policy: Sendable, Equatable {
     public var frequentBudget = Bucket(pushes: 200, refillPerHour: 200, reservedForAlerts: 50)
     /// The budget for starts on one device, for all its activities together. Nothing is reserved for alerts.
     public var startBudget = Bucket(pushes: 8, refillPerHour: 8, reservedForAlerts: 0)
-    /// The longest spacing of an activity whose token APNs limits. Each answer 429 doubles the activity's
-    /// spacing, up to this time. From ``spacingMilliseconds`` to 3,600,000.
+    /// The longest spacing of an activity whose token APNs throttles. Each answer 429 doubles the activity's
+    /// spacing, up to this time. ``spacingMilliseconds``...3,600,000.
     public var throttledSpacingMaxMilliseconds: Int64 = 60_000
-    /// How long there must be no answer 429 before one doubling is undone. 1,000...3,600,000.
+    /// The time without an answer 429 after which one doubling is undone. 1,000...3,600,000.
     public var throttleRecoveryMilliseconds: Int64 = 60_000
     public var expiration = Expiration()
     /// The fields of `content-state` that are dropped, in this order, from a body that is too large: at most
     /// ``DroppedFields/countMax`` names by ``DroppedFields/isName(_:)``. If there are none, such a command is
     /// `invalid`.
     public var oversize: [String] = []
-    /// How long after its start an activity is ended with its last state, in seconds; 0 for no limit.
+    /// How many seconds after an activity's start Causeway ends it, with its last state; 0: never.
     /// 0...``lifetimeSecondsMax``.
     public var lifetimeSeconds: Int64 = 0
-    /// Apple's system ends an activity after eight hours.
+    /// Eight hours, because Apple's system then ends an activity itself.
     public static let lifetimeSecondsMax = 28_800
     /// What happens after Causeway has ended an activity because its lifetime was over.
     public var afterLifetime = AfterLifetime.end

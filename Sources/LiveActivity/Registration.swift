@@ -15,9 +15,9 @@ public struct Registration: Sendable, BitwiseCopyable {
         public var token: TextRange
         /// Whether the person allows frequent updates, which widens the budget. False if absent.
         public var frequentUpdates: Bool
-        /// The version that the app already displays.
+        /// The version that the app already displays; nil if the registration names none.
         public var shownVersion: Version?
-        /// The array of audience ids, including its brackets. Every element is a valid id.
+        /// The array of audience ids, including its brackets. Every element is a valid id. Absent means no audience.
         public var audiences: ByteRange
         public var audienceCount: Int
     }
@@ -27,11 +27,11 @@ public struct Registration: Sendable, BitwiseCopyable {
         public var attributesType: TextRange
         /// Hexadecimal digits in upper or lower case, never escaped.
         public var token: TextRange
-        /// The array of audience ids, including its brackets. Every element is a valid id.
+        /// The array of audience ids, including its brackets. Every element is a valid id. Absent means no audience.
         public var audiences: ByteRange
         public var audienceCount: Int
-        /// The device has iOS 18 or newer and its app supports broadcast channels, so activities may begin on
-        /// one. False if absent.
+        /// Whether activities may begin on a broadcast channel: the device has iOS 18 or newer, and its app
+        /// supports channels. False if absent.
         public var supportsChannels: Bool
     }
 

@@ -1,20 +1,20 @@
 /// The record of the command that starts an activity again after its lifetime has ended.
 public enum RestartRecord {
     /// Composes the record from commands that the timetable of lifetimes kept. The new start has the
-    /// attributes, the alert and the custom keys of the former start, and the state that the activity showed
-    /// last. With that state the body may be too large. Then the worker that reads the record drops fields by
-    /// the policy, or rejects the command.
+    /// attributes, the alert and the custom keys of the former start, and the newest state. With this state the
+    /// body may be too large. Then the worker that reads the record drops fields by the policy, or rejects the
+    /// command.
     ///
     /// The former start's `id`, `sequence` and `expiration` are removed. Its `stale-date` is removed too,
     /// because it has usually passed. The alert stays, because a device ignores a start without an alert. Its
     /// `sound` is removed, because the user has not asked for the new start.
     /// - Parameters:
     ///   - start: the record of the activity's newest start, and its version.
-    ///   - newestUpdate: the record of the newest update that the activity has shown, and its version; nil if there
-    ///     is none. Not used if the start is newer.
+    ///   - newestUpdate: the record of the newest update that the timetable keeps, and its version; nil if it keeps
+    ///     none. Not used if the start is newer.
     ///   - restartMilliseconds: when the former life ended, UNIX milliseconds. The new start's timestamp and
     ///     id have this time.
-    /// - Returns: nil if the start's record is damaged.
+    /// - Returns: nil if the start's record is damaged, or no valid record can be composed from it.
     public static func compose(
         start: (version: Version, record: [UInt8]),
         newestUpdate: (version: Version, record: [UInt8])?,

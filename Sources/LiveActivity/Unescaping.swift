@@ -8,7 +8,7 @@ import Numbers
 struct UnescapedBytes: Sequence, IteratorProtocol {
     private let source: UnsafeRawBufferPointer
     private var position = 0
-    /// The UTF-8 bytes of an escape that were not returned yet. The next byte is the lowest one.
+    /// The UTF-8 bytes of an escape that were not returned yet. The lowest eight bits are the next byte.
     private var pendingBytes: UInt32 = 0
     private var pendingCount = 0
 

@@ -14,7 +14,7 @@ public enum Event: UInt8, Sendable, CaseIterable, BitwiseCopyable {
     }
 }
 
-/// Which of Apple's two services issued a token. A token of one service is unknown to the other.
+/// One of Apple's two APNs services. A token or a channel belongs to one service and is unknown to the other.
 public enum DeviceEnvironment: UInt8, Sendable, CaseIterable, BitwiseCopyable {
     case production
     case sandbox
@@ -57,16 +57,16 @@ public enum Outcome: UInt8, CaseIterable, Sendable, BitwiseCopyable {
     case unchanged
     /// This version has been settled already.
     case duplicate
-    /// A newer version was admitted before this one was sent.
+    /// A newer version replaced this one before APNs accepted it.
     case superseded
-    /// There is no update token, or APNs reports that the token is dead. The newest state waits for the next
-    /// token.
+    /// There is no token, or APNs reports that the update token is dead. Redis keeps the newest state, or the
+    /// start, until a token registers.
     case held
     /// The activity has ended.
     case ended
     /// The command expired, or became too old (R20), before it was sent.
     case expired
-    /// The command or its payload is wrong.
+    /// The record is wrong, or what it names, such as an app that is not configured.
     case invalid
     /// The token of a start, of a lifetime's end or of an audience's member is dead.
     case unregistered

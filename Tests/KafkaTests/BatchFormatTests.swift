@@ -34,8 +34,8 @@ import Testing
         #expect(!Self.certainlyHasNoHeaders(length: length, value: value, behind: [2]), "it has one")
     }
 
-    /// None of these lengths proves that a record has no headers. A zero follows each length, and must not be
-    /// read as the number of headers.
+    /// None of these lengths proves that a record has no headers. The byte after each value is zero, and must not
+    /// be taken for the number of headers.
     @Test(
         arguments: [
             // This length is written as in Kafka's older formats.

@@ -77,8 +77,8 @@ import Testing
         producer.close()
     }
 
-    /// Records may be returned any number of times, also if the partition is paused before they are read
-    /// again.
+    /// A caller may give records back with `pause(_:rereadingFrom:)` any number of times, also if it pauses the
+    /// partition again before it has read them again.
     @Test func `Returned records are handed out again`() async throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("commands", partitions: 1)
@@ -101,8 +101,8 @@ import Testing
         producer.close()
     }
 
-    /// A caller had no room for one record, and has read later records since then. It returns this record and
-    /// all later ones.
+    /// A caller had no room for one record, and has read later records since then. It gives this record and all
+    /// later ones back.
     @Test func `Records that were handed out long ago are handed out again`() async throws {
         let broker = try EmbeddedBroker()
         try broker.createTopic("commands", partitions: 1)

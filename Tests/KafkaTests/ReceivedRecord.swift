@@ -8,7 +8,7 @@ struct ReceivedRecord: Equatable {
     var key: [UInt8]?
     var value: [UInt8]?
     var headers: [Header] = []
-    /// The value of the header that the test looks up by name.
+    /// The value of the last header `error`; nil if there is none, or its value is null.
     var lastError: [UInt8]?
     var hasLastSource: Bool
     /// Whether the record's bytes prove, without a call to librdkafka, that it has no headers.

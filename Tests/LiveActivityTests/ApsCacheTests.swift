@@ -13,8 +13,8 @@ struct ApsCacheTests {
         var cache = ApsCache()
         var recalledCount = 0
         for round in 0..<20_000 {
-            // Alternates between mutated and valid texts. Each text is read twice, so that the decoder
-            // remembers the dictionary at the second reading.
+            // Alternates between mutated and valid texts. Each text is read twice, the second time with its
+            // dictionary at a later position. So at the second reading the decoder may remember the dictionary.
             let text = round % 2 == 0 ? mutation.next() : mutation.seeds[round / 2 % mutation.seeds.count]
             for bytes in [text, Self.moved(text)] {
                 let record = Record(bytes)

@@ -2,8 +2,8 @@ import Foundation
 import LiveActivity
 import RecordTestbed
 
-/// A second version of the rules of a command, which checks the values that Foundation reads. The decoder's
-/// result is compared with this model's.
+/// A second implementation of the rules of a command, which checks the values that Foundation reads. Tests
+/// compare the decoder's result with the result of this model.
 struct CommandModel: Equatable {
     var event: String
     var timestamp: UInt64

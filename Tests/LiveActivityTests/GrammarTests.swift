@@ -98,8 +98,8 @@ struct GrammarTests {
                         case 0x80...: .invalidUTF8
                         default: nil
                         }
-                    // `\a` is not an escape, so an `a` after a backslash is wrong. A quote after a backslash
-                    // is text.
+                    // All other bytes are the letter `a`. `\a` is not an escape, so a backslash before an `a` is
+                    // wrong. A backslash at the end makes the closing quote a part of the string.
                     let fault = Grammar.fault([0x22] + text + [0x22])
                     let isEnd = byte == 0x22 && position == length - 1
                     guard fault == (isEnd ? .trailingBytes : expected) else {

@@ -41,7 +41,7 @@ struct SchemaTests {
         return verdicts
     }
 
-    /// Fails the test if the decoder and the schema differ for an unknown reason.
+    /// Fails the test if the decoder and the schema disagree, and no known difference explains this.
     private func compare(_ verdicts: Verdicts, _ text: [UInt8]) {
         switch (verdicts.fault, verdicts.isValid) {
         case (nil, true), (_?, false), (_?, nil): return

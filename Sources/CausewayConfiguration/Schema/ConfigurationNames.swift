@@ -45,7 +45,8 @@ enum ConfigurationNames {
     }
 
     /// Returns the librdkafka property that a variable sets; nil if the variable does not belong to this
-    /// section of properties. Only properties of small letters and dots have a variable.
+    /// section of properties. Each `_` stands for a dot, so a variable cannot set a property whose name has a capital
+    /// letter, `_` or `-`.
     static func property(inVariable name: String, section: String) -> String? {
         let prefix = variable(of: section) + "_"
         guard name.hasPrefix(prefix), name.count > prefix.count else { return nil }

@@ -1,6 +1,6 @@
-/// The name of an audience in Redis and in the fan-out topic: a 64-bit digest of the audience's id. The app's
-/// id is kept next to the digest, so only audiences of one app can collide. Even among 60,000 audiences, two
-/// have the same digest only with a probability of 10⁻¹⁰.
+/// The name of an audience in Redis and in the fan-out topic: a 64-bit digest of the audience's id. The digest
+/// is always used together with the app's id, so only audiences of one app can collide. Even among 60,000
+/// audiences, two have the same digest only with a probability of 10⁻¹⁰.
 public struct AudienceDigest: Sendable, Hashable, BitwiseCopyable {
     public var value: UInt64
 
@@ -15,7 +15,7 @@ public struct AudienceDigest: Sendable, Hashable, BitwiseCopyable {
 }
 
 extension AudienceDigest {
-    /// The name of a broadcast channel that the producer manages. Redis admits commands to such a channel
+    /// Makes the name of a broadcast channel that the producer manages. Redis admits commands to such a channel
     /// like commands to an audience without members. A channel's digest covers its environment and its id, an
     /// audience's digest only the id. So a channel and an audience with the same id have different digests.
     ///

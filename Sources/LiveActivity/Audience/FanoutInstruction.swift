@@ -1,7 +1,7 @@
 /// The part of a fan-out record that says where and how its command is sent: to the members of one range of
 /// an audience, or as a broadcast to one channel of the audience.
 public struct FanoutInstruction: Sendable, Equatable, BitwiseCopyable {
-    /// The range whose members get the command. A broadcast names the audience's first range.
+    /// The range whose members get the command. In the record of a broadcast: the audience's first range.
     public var range: SegmentRange
     /// The channel to broadcast to; nil if the members of the range get the command.
     public var channel: AudienceChannel?

@@ -1,7 +1,7 @@
 /// A UUID in sixteen bytes instead of 36 characters.
 ///
-/// ActivityKit names activities by UUIDs in upper case, and many producers write them in lower case.
-/// Unpacking must give the same text again, so a UUID in mixed case is not packed.
+/// ActivityKit names activities by UUIDs in upper case, and many producers write UUIDs in lower case. Unpacking
+/// must give the same text again, so a UUID with letters of both cases is not packed.
 public enum PackedUUID {
     public enum LetterCase: UInt8, Sendable, BitwiseCopyable {
         /// Lower-case letters, or no letters at all.
@@ -19,8 +19,8 @@ public enum PackedUUID {
     /// Writes a UUID's sixteen bytes.
     ///
     /// - Parameter destination: has room for ``byteCount``.
-    /// - Returns: the case of the letters; nil if the text is not a UUID or is in mixed case. Then a part of
-    ///   the destination may be overwritten.
+    /// - Returns: the case of the letters. Nil if the text is not a UUID or has letters of both cases; the
+    ///   destination may then be overwritten.
     @inlinable
     public static func pack(_ text: UnsafeRawBufferPointer, to destination: UnsafeMutableRawPointer) -> LetterCase? {
         guard text.count == textBytes else { return nil }

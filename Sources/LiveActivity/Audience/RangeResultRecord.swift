@@ -52,7 +52,7 @@ public struct AudienceResultRecord {
     public var droppedFieldNames = UnsafeRawBufferPointer(start: nil, count: 0)
     /// The `aps.timestamp` that was sent, UNIX seconds.
     public var timestamp: Int64
-    /// The number of ranges that the members were divided into. Each has a result of its own.
+    /// The number of ranges into which the members were divided. Each range has a result of its own.
     public var rangeCount: Int
     /// The timestamp of the command's record in Kafka, and the time of its admission: UNIX milliseconds, each
     /// -1 if not known.
@@ -109,8 +109,8 @@ public struct BroadcastResultRecord {
     public var command: AudienceCommandReference
     public var channel: AudienceChannel
     public var outcome: MemberOutcome
-    /// The HTTP status of APNs' last answer; 0 without an answer. The reason in this answer is empty if it
-    /// has none.
+    /// The HTTP status of APNs' last answer, 0 without an answer, and the reason in this answer; empty without a
+    /// reason.
     public var status: UInt16 = 0
     public var reason: UnsafeRawBufferPointer
     /// What an operator can do about the reason; empty if there is no advice.
@@ -209,8 +209,8 @@ public struct AudienceCommandReference {
 }
 
 extension MemberCounts {
-    /// The outcome of the round: `superseded` if at least one member was superseded, else `expired` if at
-    /// least one expired, else `started` or `delivered`.
+    /// The outcome of a command that follows from its counts: `superseded` if at least one member has this
+    /// outcome, else `expired` if at least one has that, else `started` or `delivered`.
     public var outcome: RoundOutcome {
         if self[.superseded] > 0 { return .superseded }
         if self[.expired] > 0 { return .expired }
@@ -218,15 +218,16 @@ extension MemberCounts {
     }
 }
 
-/// The outcome of a command to an audience, as its results name it.
+/// The outcome of a command to an audience, in one range or over all its ranges.
 public enum RoundOutcome: UInt8, CaseIterable, Sendable, BitwiseCopyable {
     /// APNs answered for every member. The counts say how many members had each outcome.
     case delivered
-    /// A newer version reached some members instead.
+    /// A newer version replaced this one before it had reached all members.
     case superseded
     /// The command expired before it was sent to some members.
     case expired
-    /// The start was written as one command for each device. Each of these commands has its own result.
+    /// The command is a start to devices: the lanes have produced one command for each device. Each of these
+    /// commands has its own result.
     case started
 
     /// The name in result records.

@@ -9,7 +9,7 @@ import Numbers
 /// | 1–2 | the length of the entry, including these two bytes |
 /// | 3–6 | the member's position |
 /// | 7 | the bits of ``Flag``, and the ``IdentifierForm`` shifted by four |
-/// | 8–13 | when the member's token was registered, UNIX milliseconds |
+/// | 8–13 | when the member's token was registered, or when the member left, UNIX milliseconds |
 /// | 14 | for an id that is not packed: the number of its bytes less one |
 /// | … | the id: a UUID is packed (``PackedUUID``), any other id is stored as it is |
 /// | … | the token, two digits in a byte; empty for a member that leaves |

@@ -15,7 +15,8 @@ extension Contract {
     /// other.
     ///
     ///     {"app": "com.example.match", "attributesTypes": [
-    ///       {"name": "MatchAttributes", "attributes": {"home": "string"}, "contentState": {"goals": "int", "scorer": "string?"}}
+    ///       {"name": "MatchAttributes", "attributes": {"home": "string"},
+    ///        "contentState": {"goals": "int", "scorer": "string?"}}
     ///     ]}
     ///
     /// A shape is an object of fields, or `"any"`. A field is the name of a ``ShapeKind``, with a `?` at the

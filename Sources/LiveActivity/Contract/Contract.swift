@@ -2,9 +2,9 @@
 /// commands the app on a phone can decode.
 ///
 /// A test of the app writes the shapes into a file with the library `ActivityShapes`. The configuration names
-/// the file. The contract has all types of the app, so no phone can show a command that fits none of them. A
-/// type occurs once for each version of the app that is in use. A command is accepted if it fits one of the
-/// versions.
+/// the file. The contract has all types of the app, so no phone can show a command that fits none of them. If a
+/// type differs between releases of the app that are in use, the file has it once for each release. A command is
+/// accepted if it fits the type of one release.
 ///
 /// All shapes are in one flat array, with the children of a node next to each other.
 public struct Contract: Equatable, Sendable {
@@ -28,7 +28,7 @@ public struct Contract: Equatable, Sendable {
 
 /// The kind of JSON value from which a `JSONDecoder` with default strategies decodes a Swift type.
 enum ShapeKind: UInt8, Sendable {
-    /// Any value or null. For types with a hand-written `init(from:)`.
+    /// Any value, including null. For types with a hand-written `init(from:)`, whose rules are not known.
     case any
     case string, bool
     case int8, int16, int32, int64
@@ -84,7 +84,7 @@ struct ShapeNode: BitwiseCopyable, Equatable, Sendable {
     var kind = ShapeKind.any
     /// Null is allowed, and a field may be missing.
     var isOptional = false
-    /// The first child in ``Contract/nodes``, or the first case in ``Contract/cases``.
+    /// The index of the first child in ``Contract/nodes``, or of an enum's first raw value in ``Contract/cases``.
     var first: UInt32 = 0
     var count: UInt32 = 0
     /// A field's name in ``Contract/bytes``.

@@ -27,7 +27,7 @@ extension UnmanagedContract {
     /// The longest value that is shown, in bytes.
     private static let shownValueBytesMax = 40
 
-    /// Returns the path of the value, what was found, what is expected, and the position:
+    /// Returns a message with the path of the value, what was found, what is expected, and the position:
     ///
     ///     aps.content-state.home.score: "2" must be int (at byte 118)
     ///

@@ -34,14 +34,15 @@ public struct AudienceCall<Bytes> {
         // Operations on a range of the audience.
 
         /// Claims the range for the caller. Reply: `progress`, with the text of the last checkpoint (empty
-        /// for none) and the newest admitted version. Afterwards, checkpoints of the previous owner are
-        /// refused.
+        /// for none) and the newest admitted version. From then on, Redis refuses checkpoints of the previous
+        /// owner.
         case claim(SegmentRange, claim: UInt64)
         /// Stores the range's progress. Reply: `settled`, or `claimedByAnother` if the range has another claim. Both
         /// replies have the newest admitted version.
         ///
-        /// After a failover that lost the last writes, Redis may have the previous owner's claim again. So an
-        /// owner that gets `claimedByAnother`, but still owns the range, claims it again.
+        /// After a failover that lost the last writes, Redis may have the previous owner's claim again. So a lane
+        /// that gets `claimedByAnother` claims the range again if it still has the range's partition of the fan-out
+        /// topic.
         /// - `text`: in the format of the core of audiences, at most ``AudienceLimits/progressBytes``.
         case checkpoint(SegmentRange, claim: UInt64, text: Bytes)
         /// Adds the range's counts to the version's totals. Reply: `finished`. If all ranges and broadcasts
@@ -81,11 +82,12 @@ public struct AudienceAdmission<Bytes> {
     public var requestsHighPriority: Bool
     /// Whether the command may draw on the reserved part of the budgets.
     public var mayUseReserve: Bool
-    /// The number of ranges into which the caller would divide the audience. Not used while a round is under
-    /// way, because the round keeps its own number.
+    /// The number of ranges into which the caller would divide the audience. Not used while an older command to
+    /// the audience is under way: the new command then gets the same ranges, because other ranges would overlap
+    /// with them.
     public var rangeCount: UInt16
-    /// The body that a member gets if it joins later. It has no alert, because the alert would come late. The
-    /// expiration is in UNIX seconds.
+    /// The body that a member gets if it joins later, and the command's expiration, UNIX seconds. The body has no
+    /// alert, because the alert would come late.
     public var body: Bytes
     public var expiration: Int64
 
@@ -118,7 +120,7 @@ public struct AudienceAdmission<Bytes> {
 /// finished.
 public struct BroadcastPart: Sendable, Hashable, BitwiseCopyable {
     public var environment: DeviceEnvironment
-    /// How many ranges and how many broadcasts the version has.
+    /// How many ranges, and how many broadcasts, the version has in all.
     public var rangeCount: UInt16
     public var broadcastCount: UInt8
 
@@ -160,11 +162,11 @@ public struct AudienceGrant: Sendable, Equatable, BitwiseCopyable {
     }
 }
 
-/// What became of one member of an audience under one version.
+/// What became of one version for one member of an audience, or for one broadcast.
 public enum MemberOutcome: UInt8, Sendable, CaseIterable, BitwiseCopyable {
     /// APNs answered 200.
     case delivered
-    /// A newer version reached the member instead.
+    /// The member did not get this version, because a newer version replaced it.
     case superseded
     /// APNs refused this push, and another attempt would not help.
     case failed
@@ -172,7 +174,8 @@ public enum MemberOutcome: UInt8, Sendable, CaseIterable, BitwiseCopyable {
     case unregistered
     /// The version expired before it was sent to the member.
     case expired
-    /// The start on this device was written as a command of its own.
+    /// The member is a device, and the version is a start: a lane has produced a command that starts an activity on
+    /// this device.
     case started
 
     /// The name in results.
@@ -188,7 +191,8 @@ public enum MemberOutcome: UInt8, Sendable, CaseIterable, BitwiseCopyable {
     }
 }
 
-/// The number of members for each outcome, among the members that a version's round has reached.
+/// The number of members for each outcome, among the members that a version has reached so far. A value named
+/// `broadcasts` counts broadcasts instead of members.
 public struct MemberCounts: Sendable, Equatable, BitwiseCopyable {
     public var counts: InlineArray<6, UInt32> = .init(repeating: 0)
 
@@ -215,7 +219,7 @@ public struct MemberCounts: Sendable, Equatable, BitwiseCopyable {
     }
 }
 
-/// When the first and the last of a round's pushes were answered, UNIX milliseconds; -1 without an answer.
+/// When APNs answered the first and the last of a version's pushes, UNIX milliseconds; -1 without an answer.
 public struct RoundTimes: Sendable, Equatable, BitwiseCopyable {
     public var firstResponseMilliseconds: Int64
     public var lastResponseMilliseconds: Int64
@@ -225,7 +229,8 @@ public struct RoundTimes: Sendable, Equatable, BitwiseCopyable {
         self.lastResponseMilliseconds = lastResponseMilliseconds
     }
 
-    /// Combines the times with those of another range: the earliest first answer and the latest last answer.
+    /// Combines these times with those of another range or broadcast: the earliest first answer and the latest last
+    /// answer.
     public mutating func add(_ other: RoundTimes) {
         let first = other.firstResponseMilliseconds
         if first >= 0, firstResponseMilliseconds < 0 || first < firstResponseMilliseconds {

@@ -28,7 +28,8 @@ public enum AudienceVerdict: UInt8, Sendable, CaseIterable {
     case joined
 }
 
-/// A reply of the store about an audience. Borrowed bytes are valid during the call that brings the reply.
+/// A reply of the store about an audience. Borrowed bytes are valid only until the function that gets the reply
+/// returns.
 public struct AudienceReply<Bytes> {
     public var verdict: AudienceVerdict
     /// With ``AudienceVerdict/wait``: how many milliseconds to wait, at least 1.

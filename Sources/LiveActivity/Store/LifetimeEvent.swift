@@ -21,14 +21,14 @@ public enum LifetimeEvent: Sendable, Equatable, BitwiseCopyable {
     /// `restartMilliseconds`. If no start is kept or `restartMilliseconds` is 0, the timetable removes the
     /// activity.
     case ended(beganMilliseconds: Int64, restartMilliseconds: Int64)
-    /// Causeway's end of this life was refused, because another end of the activity was admitted. The
-    /// timetable keeps the life at first: the other end may still be under way and report how the life ended.
-    /// After many claims the other end seems to be lost, and the timetable removes the activity.
+    /// Redis did not admit the command by which Causeway ends this life, because it had admitted another end of the
+    /// activity. The timetable keeps the life at first: the other end may still be under way, and then reports how
+    /// the life ended. After many claims the other end seems to be lost, and the timetable removes the activity.
     case endedByAnother(beganMilliseconds: Int64)
 }
 
 /// A command that the timetable keeps so that its activity can be started again: the newest start, or the
-/// newest update that is shown.
+/// newest update, whose state the new start shows.
 @frozen
 public struct KeptCommand<Bytes> {
     public var isStart: Bool

@@ -10,12 +10,14 @@ public enum StoreVerdict: UInt8, Sendable, CaseIterable {
     case noToken
     /// The command is held, since this call or since an earlier one.
     case held
-    /// A token has registered in the meantime: admit the command again instead of holding it. In reply to
-    /// ``StoreCall/Operation/reopen(version:)``: the version can be admitted again.
+    /// A token has registered since the admission: admit the command again instead of holding it. In reply to
+    /// ``StoreCall/Operation/reopen(version:)``: the version can be admitted again. In reply to a check of a
+    /// lifetime: the timetable still has the life.
     case retry
     /// This version has been settled.
     case duplicate
-    /// A newer version was admitted.
+    /// A newer version was admitted. In reply to a check of a lifetime: the timetable no longer has the life, or
+    /// keeps a newer state.
     case superseded
     /// The activity has ended.
     case ended
@@ -26,7 +28,8 @@ public enum StoreVerdict: UInt8, Sendable, CaseIterable {
     /// The token is registered. ``StoreReply/heldCommand`` has the command that waited for the token, if
     /// there was one.
     case registered
-    /// A newer registration is known.
+    /// Redis has a newer registration, so it changed nothing. Also the reply to a token that came with a command,
+    /// if this token was retired last.
     case stale
     case unregistered
     /// The device has a push-to-start token (``StoreReply/registration``), and its budget allows the start.
@@ -45,7 +48,7 @@ public enum StoreVerdict: UInt8, Sendable, CaseIterable {
     case tooOld
     /// The command is old, and Redis does not know its activity.
     case expired
-    /// For a start: it is not held, because the token has the maximum number of held starts.
+    /// For a start: it is not held, because the maximum number of starts already waits for the token.
     ///
     /// For a registration: register again later. Either too many audiences do not know yet that the member
     /// has left, or the reply has no room for the held command.
@@ -53,12 +56,13 @@ public enum StoreVerdict: UInt8, Sendable, CaseIterable {
     /// Some audiences may not know yet that the activity has left them (``StoreReply/departures``). Write the
     /// departure into these audiences, confirm it, and admit the command again. Nothing was changed.
     case departures
-    /// A settlement, a limit or a refund was recorded.
+    /// Redis has recorded what the call says: a settlement, a retirement, an answer 429, a refund, a confirmation
+    /// or an event of a lifetime.
     case settled
 }
 
-/// A reply of the activity store. `Bytes` is the same as in ``StoreCall``; borrowed bytes are valid during
-/// the call that brings the reply.
+/// A reply of the activity store. `Bytes` is as in ``StoreCall``. Borrowed bytes are valid only until the function
+/// that gets the reply returns.
 @frozen
 public struct StoreReply<Bytes> {
     public var verdict: StoreVerdict
@@ -84,8 +88,8 @@ public struct StoreReply<Bytes> {
     public var heldCommand: Bytes?
     /// With ``StoreVerdict/settled``: whether the call retired the current token.
     public var hasRetiredToken = false
-    /// With ``StoreVerdict/registered``: whether the activity or device was a member of all audiences that
-    /// the registration names. Then only its token may have changed.
+    /// With ``StoreVerdict/registered``: whether the activity or device was already a member of all audiences that
+    /// the registration names. Then at most its token has changed for these audiences.
     public var wasMemberOfAll = false
     /// With ``StoreVerdict/duplicate`` for an end: whether this version was settled without being shown.
     public var wasNotShown = false
@@ -103,8 +107,8 @@ extension StoreReply: Sendable where Bytes: Sendable {}
 
 /// The kind of error that left a call without a reply.
 public enum StoreFailure: Sendable {
-    /// There was no answer, or another server has the key. The same call may succeed at once, on this
-    /// connection or the next.
+    /// There was no answer, or another server of the cluster has the key. The same call may succeed at once, on
+    /// this connection or the next.
     case unanswered
     /// The server refused the call for a temporary reason. The next call is likely to fail too.
     case busy
