@@ -7,16 +7,16 @@ public import Redis
 public protocol ActivityStoreHandler: RedisHandler {
     /// Reports the reply to a call. The bytes of the reply are valid only during this function.
     func storeReplied(tag: UInt64, _ reply: StoreReply<UnsafeRawBufferPointer>)
-    /// Reports that a call failed. After an error of the connection, Redis may have performed the call. Every
+    /// Reports that a call failed. If the connection was lost, Redis may still have performed the call. Every
     /// call except a refund of a start can be repeated safely.
     func storeCallFailed(tag: UInt64, script: StoreScript, error: RedisError)
 }
 
-/// The client of the records about activities and devices in Redis. Each call runs one of three scripts on
-/// one key, atomically.
+/// The client of what Redis stores about activities and devices. Each call runs one of three scripts, and is
+/// atomic.
 ///
-/// A lane has one store and uses it only on its own thread. A call and its reply allocate no memory. All
-/// calls of one turn leave with one write.
+/// A lane has one store and uses it only on its own thread. A call and its reply allocate no memory. The calls
+/// of a turn leave together at the end of the turn.
 public final class ActivityStore {
     let redis: RedisClient
     private let key = UnsafeMutableRawBufferPointer.allocate(byteCount: StoreKey.bytesMax, alignment: 8)
@@ -50,7 +50,7 @@ public final class ActivityStore {
     /// calls.
     public var hasSeveralServers: Bool { redis.hasSeveralServers }
 
-    /// Calls that have no reply yet.
+    /// The number of calls, and of the connections' own commands, that have no reply yet.
     public var outstandingCount: Int { redis.outstandingCount }
 
     /// Writes a call to Redis, or collects it for the script call that is written at the end of the turn.
@@ -58,7 +58,7 @@ public final class ActivityStore {
     /// Consecutive updates, ends and settlements of activities share one script call. Consecutive
     /// registrations of activities and confirmations of departures
     /// (``StoreCall/Operation/confirmDepartures(atMilliseconds:)``) also share one. Each call succeeds or fails
-    /// alone, but if the script call itself fails, all its calls fail.
+    /// alone, but if the script call itself fails, all its calls fail. In a cluster no calls share a script call.
     public func issue(_ call: StoreCall<UnsafeRawBufferPointer>) -> IssueOutcome {
         guard call.operation.isWithinBounds(of: call.subject.kind), let count = StoreKey.write(call.subject, to: key)
         else {
@@ -70,7 +70,7 @@ public final class ActivityStore {
         guard connection.acceptsCallsAskingForReplicas || !call.operation.asksForReplicas else {
             return .awaitsReplicas
         }
-        // All sessions of this client were made in `init`, so the cast is safe.
+        // The closure in `init` makes all sessions of this client, so the cast is safe.
         return unsafeDowncast(connection.session, to: StoreSession.self).issue(call, key: key, on: connection)
     }
 
@@ -88,12 +88,12 @@ public final class ActivityStore {
 }
 
 extension RedisError {
-    /// What the error means to the caller. `MOVED`, `ASK` and `NOSCRIPT` are not refusals, because the same
-    /// call can be repeated.
+    /// What the error means to the caller. `MOVED`, `ASK` and `NOSCRIPT` count as no answer, because the same call
+    /// can succeed at once.
     public var storeFailure: StoreFailure {
         guard isRetriable else { return .refused }
-        // Only some calls are affected, because the server works. Without enough replicas, for example, calls
-        // that do not wait for replicas can continue.
+        // The server works, so other calls may succeed. For example, if too few replicas acknowledge, calls that
+        // do not wait for replicas still succeed.
         if isUnexplained || code == .replicasMissing { return .unexplained }
         switch code {
         case .stream, .deadline, .resolve, .closed, .protocolViolation, .moved, .ask, .noScript: return .unanswered

@@ -27,8 +27,8 @@ struct BatchKeys: ~Copyable {
     var bytes: UnsafeRawBufferPointer { UnsafeRawBufferPointer(rebasing: arguments[..<byteCount]) }
 
     /// Adds a key.
-    /// - Returns: whether the key may already be in the batch. False means that it is not there. A rare wrong
-    ///   `true` costs one extra read.
+    /// - Returns: whether the batch already has a key with the same fingerprint. If false, this key is new in the
+    ///   batch. If true, this key is almost certainly in the batch already, and the script reads its value again.
     mutating func append(_ key: UnsafeRawBufferPointer) -> Bool {
         precondition(count < capacity, "a call was added to a batch without room")
         var writer = CommandWriter(arguments, continuingAt: byteCount)

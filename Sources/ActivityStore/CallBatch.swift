@@ -2,7 +2,7 @@ import LiveActivity
 import Redis
 
 /// Updates, ends and settlements of activities that are collected for one script call: one key for each call,
-/// one argument with all calls, and the paces that they name. (R15)
+/// one argument with all calls, and the paces that the calls name. (R15)
 ///
 /// | bytes | in an update or an end | in a settlement |
 /// | --- | --- | --- |

@@ -4,13 +4,14 @@ import LiveActivity
 enum CallKind: UInt8, BitwiseCopyable {
     case update, end, start, hold, register, unregister, lookUpToken, reopen, confirm, settle, lifetime
 
-    /// Whether this is an update or an end. If Redis allows the sending exactly as asked, the reply is the
-    /// activity's stored value without a verdict.
+    /// Whether this is an update or an end. If Redis permits the command exactly as it asked, the reply may be the
+    /// activity's stored value instead of a verdict.
     var isCommand: Bool { self == .update || self == .end }
 
-    /// Whether the reply waits until replicas have acknowledged the write. After such a reply the record is
-    /// settled, so Kafka will not bring the token or the held command again. Admissions do not wait: the next
-    /// command brings its token again, and waiting would delay every turn.
+    /// Whether the reply waits until replicas have acknowledged the write. After the reply to such a call, the
+    /// core settles the record. Then Kafka will not bring the token or the held command again, so Redis must not
+    /// lose them. Admissions do not wait: waiting would delay every turn, and an app whose commands bring tokens
+    /// sends the token again with the next command.
     var asksForReplicas: Bool {
         switch self {
         case .register, .unregister, .hold: true
@@ -18,8 +19,8 @@ enum CallKind: UInt8, BitwiseCopyable {
         }
     }
 
-    /// The script of the call, as logs name it. Activities are settled by the script `admit`, together with
-    /// the admissions of the same batch.
+    /// The script that logs name if the call fails. For every settlement they name `settle`, although the script
+    /// `admit` settles activities, together with the admissions of the same batch.
     var script: StoreScript {
         switch self {
         case .settle: .settle
@@ -66,8 +67,8 @@ enum CallKind: UInt8, BitwiseCopyable {
     private static let verdictsOfLife = VerdictSet(.settled, .retry, .superseded)
     private static let noVerdicts = VerdictSet()
 
-    /// The verdicts that the script can give to a call of this kind. After any other verdict the connection
-    /// is closed, because the reply belongs to another call.
+    /// The verdicts that the script can give to a call of this kind; none for `settle`, whose reply has no word.
+    /// After any other verdict the session closes the connection, because the reply must belong to another call.
     var verdicts: VerdictSet {
         switch self {
         case .update: Self.verdictsOfUpdate

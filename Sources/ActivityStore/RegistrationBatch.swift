@@ -16,9 +16,9 @@ import Redis
 /// | | if the registration names audiences: their number (1), a 0, and their digests | |
 /// | | if the bits say so: the version of the command that the app shows, in digits (30) | |
 ///
-/// From byte 6 on, the bytes are the same as in a new activity's value. If the reply has no room for the held
-/// command of a registration, the registration changes nothing and is answered with `full`. It is repeated
-/// after a second.
+/// From byte 6 on, the bytes are the same as in a new activity's value, so that the script can copy them. If the
+/// reply has no room for the held command of a registration, the registration changes nothing, and the script
+/// answers `full`. The core makes the registration again within a second.
 ///
 /// The memory is allocated once.
 struct RegistrationBatch: ~Copyable {
@@ -109,9 +109,9 @@ enum RegistrationBits {
     /// The registration says whether the activity may get frequent updates.
     static let tellsFrequentUpdates: UInt8 = 1
     static let frequentUpdates: UInt8 = 2
-    /// The position of the ``RegistrationSource``, which has two bits.
+    /// By how many bits the ``RegistrationSource`` is shifted. It takes two bits.
     static let sourceShift: UInt8 = 2
-    /// The registration names the activity's audiences, perhaps none.
+    /// The registration says which audiences the activity is in. The list may be empty.
     static let namesAudiences: UInt8 = 16
     /// The version of the command that the app shows comes after the registration.
     static let versionFollows: UInt8 = 32

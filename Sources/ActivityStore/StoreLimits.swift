@@ -18,13 +18,13 @@ public enum StoreLimits {
     /// lists these writes). The 25 hours are twice the 12 hours that a Live Activity can stay on the Lock
     /// Screen, plus an hour. The hour covers the 1,000 seconds in which a send verdict does not renew the expiry.
     public static let activityLifetimeMilliseconds: Int64 = 25 * 3_600_000
-    /// The maximum factor by which a lease grows. A worker that reads the command which ends an activity, or
-    /// starts it again, asks Redis about the activity's life. Redis then postpones the next claim of the life
-    /// by a lease. The lease doubles with each claim.
+    /// The maximum factor by which a lease grows. If a worker reads a command that ends or restarts an activity
+    /// because of its lifetime, Redis postpones the next claim of the life by a lease. The lease doubles with
+    /// each claim.
     public static let leaseFactorMax: Int64 = 8
-    /// The number of claims after which the timetable removes a life whose end Redis refuses. Redis refuses
-    /// it because another end of the activity was admitted. After this many claims the settlement of the other
-    /// end should have removed the life, so the other end seems to be lost.
+    /// If Redis admitted another end of an activity, it refuses the end that the lifetime asks for. After this
+    /// many claims, the settlement of the other end should have removed the life. If it has not, the other end
+    /// seems to be lost, and the script `lifetime` removes the life.
     public static let claimsOfAnotherEndMax: Int64 = 4
     /// How long Redis stores a device after the last registration, unregistration, hold or look-up of a token:
     /// 90 days. The time is long, because a push-to-start token is valid as long as the app is installed.

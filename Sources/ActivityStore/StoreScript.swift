@@ -3,10 +3,9 @@ import Redis
 
 /// The scripts for activities and devices.
 public enum StoreScript: Int, Sendable, CaseIterable {
-    /// Decides about a command, a hold, a registration or a look-up of a token, and settles versions of
-    /// activities.
+    /// Decides about commands, holds, registrations and look-ups of tokens, and settles versions of activities.
     case admit
-    /// Settles a device's held starts, and refunds starts.
+    /// Settles a device's held starts, and refunds the draws of starts that were not sent.
     case settle
     /// Keeps the timetables of lifetimes.
     case lifetime

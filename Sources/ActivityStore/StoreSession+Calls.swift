@@ -32,8 +32,8 @@ extension StoreSession {
         case .register(let registration, let frequentUpdates, let shows, let source, let audiences):
             flushCommands(on: connection)
             // A token that came with a command is registered in a script call of its own, so that the reply
-            // has room for a held command. Otherwise the reply could be `full`, and no record of its own would
-            // bring the registration again.
+            // has room for a held command. If the reply were `full`, the core would not make this
+            // registration again.
             let isAlone = source == .command
             if isAlone { flushRegistrations(on: connection) }
             registrations.append(

@@ -14,9 +14,9 @@ extension StoreSession {
         handle(reply, on: connection)
     }
 
-    /// Takes the reply to a batch: an array with one element for each call. Then, in the same order, follow
-    /// the stored values of the calls that are answered with a number. The last element is the clock, if an
-    /// answer needs it.
+    /// Takes the reply to a batch, an array. First it has one element for each call. For each update or end that
+    /// is answered with a number, the activity's stored value follows, in the same order. The last element is
+    /// the server's clock, if an answer needs it.
     private func handle(
         _ reply: Reply,
         ofBatch count: Int,
@@ -46,7 +46,8 @@ extension StoreSession {
         }
     }
 
-    /// Whether the reply has all elements that the calls of the batch need.
+    /// Whether the reply has all elements that the calls of the batch need. If it has the clock, sets
+    /// `nowMilliseconds` to it.
     private func isWhole(
         _ reply: Reply,
         ofBatch count: Int,
@@ -119,8 +120,10 @@ extension StoreSession {
         return .reply(result)
     }
 
-    /// Returns the audiences that the member has left. A reply names them after its word and a `=`. Nil if
-    /// there are none, or if they cannot be read.
+    /// Returns the audiences that the member has left. A reply names them behind its word and a `=`. Nil if the
+    /// reply names none, or if they cannot be read.
+    ///
+    /// - Parameter word: the length of the reply's word, in bytes.
     private static func departures(behind word: Int, in reply: Bytes) -> Bytes? {
         guard reply.count > word, reply[word] == UInt8(ascii: "=") else { return nil }
         let departures = Bytes(rebasing: reply[(word + 1)...])
@@ -176,8 +179,8 @@ extension StoreSession {
     }
 
     /// Reads a send verdict that is a number. The number has the timestamp and the priority, which may differ
-    /// from those that the command asked for. The token is in `value`: the activity's value before the
-    /// admission, up to the end of the accepted alert.
+    /// from those that the command asked for, and the pushes that are left in the budget. The token is in
+    /// `value`: the activity's value before the admission, up to the end of the accepted alert.
     private func sendReply(_ number: Int64, _ value: Reply) -> ParsedReply {
         guard value.kind == .string, value.bytes.count >= StoredRecord.tokenOffset, number > 0,
             let priority = SentPriority(rawValue: UInt8(number >> 14 & 3))
@@ -195,7 +198,7 @@ extension StoreSession {
     }
 
     /// Reads a send verdict that is the activity's value before the admission: the command is sent exactly as
-    /// it asked. The value has the token. From the value and the clock follows what is left of the budget.
+    /// it asked. The value has the token. What is left of the budget is computed from the value and the clock.
     private func sendReply(to call: SessionCall, _ value: Bytes, _ nowMilliseconds: UInt64) -> ParsedReply {
         var result = StoreReply<Bytes>(.send)
         result.timestamp = call.timestamp
@@ -244,8 +247,8 @@ extension StoreSession {
 }
 
 extension Reply {
-    /// Whether the reply is an activity's value and not a word: among its first bytes are the token's form
-    /// and the high byte of its length, which are neither letters nor digits.
+    /// Whether the reply is an activity's value and not a verdict's word. In such a value, byte 7 (the token's
+    /// form and the flag of frequent updates) is below 16. In a word, it is a letter or another printable sign.
     fileprivate var isValue: Bool {
         kind == .string && bytes.count >= StoredRecord.tokenOffset && bytes[StoredRecord.kindOffset] < 0x10
     }

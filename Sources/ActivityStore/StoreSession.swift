@@ -5,15 +5,16 @@ import Redis
 struct SessionCall: BitwiseCopyable {
     var tag: UInt64
     var kind: CallKind
-    /// What an update or end asked for. The reply has these numbers only if Redis decided otherwise.
+    /// What an update or end asked for, and its budgets. If Redis grants exactly this, the reply does not repeat
+    /// these numbers, so the session keeps them.
     var timestamp: Int64 = 0
     var requestsHighPriority = false
     var budget = Policy.Bucket(pushes: 1, refillPerHour: 1, reservedForAlerts: 0)
     var frequentBudget = Policy.Bucket(pushes: 1, refillPerHour: 1, reservedForAlerts: 0)
 }
 
-/// The store's part of one connection. Writes calls of the scripts, collects calls that leave as one Redis
-/// command, and reads replies.
+/// The store's part of one connection. It collects calls that leave as one Redis command, writes the script
+/// calls, and reads the replies.
 final class StoreSession: RedisSession {
     weak var handler: (any ActivityStoreHandler)?
     var scripts: [String] { StoreScript.bodies }

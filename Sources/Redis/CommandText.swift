@@ -1,8 +1,8 @@
 import CHiredis
 import Glibc
 
-/// Formats a Redis command with hiredis. This allocates memory, so it serves only commands that a connection
-/// sends once, and code outside the lanes. ``CommandWriter`` writes the lanes' calls.
+/// Formats a Redis command with hiredis. This allocates memory, so it serves only a connection's own
+/// commands, which are few, and code outside the lanes. ``CommandWriter`` writes the lanes' calls.
 ///
 /// - Parameter body: gets the bytes of the command. The function clears them afterwards, because they may
 ///   include a password.

@@ -1,9 +1,9 @@
 import Numbers
 
-/// Writes RESP into memory that a stream has reserved. The caller must reserve enough memory;
-/// ``Stream/commit(_:)`` traps if it was not enough.
+/// Writes Redis commands (RESP) into memory of the caller: the output of a stream, or a buffer that collects
+/// calls. The memory must have room for all that is written.
 public struct CommandWriter {
-    /// The most bytes that an argument has besides its content: its length line and the line ends.
+    /// The maximum number of bytes that an argument has besides its content: its length line and the line ends.
     public static let argumentOverheadBytes = 16
 
     private let base: UnsafeMutableRawPointer
@@ -12,7 +12,7 @@ public struct CommandWriter {
     /// Begins a command with this number of arguments.
     public init(_ room: UnsafeMutableRawBufferPointer, argumentCount: Int) {
         precondition(room.count >= Self.argumentOverheadBytes)
-        // Reserved memory of a positive size always has an address, so the pointer is never nil.
+        // Memory of a positive size has an address, so the pointer is not nil.
         base = room.baseAddress.unsafelyUnwrapped
         lengthLine(UInt8(ascii: "*"), argumentCount)
     }

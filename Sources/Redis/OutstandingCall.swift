@@ -1,20 +1,19 @@
 /// The purpose of a Redis command that waits for its reply.
 enum CommandKind: UInt8, BitwiseCopyable {
-    /// The command is a script call of the session, or several calls. All other kinds are commands of the
-    /// connection itself.
+    /// One or several calls of the session. All other kinds are commands of the connection itself.
     case call
     case authenticate, select, setName, serverInformation, evictionPolicy, loadScript, asking, waitForReplicas
 }
 
 /// A script call, or one of the connection's own commands, that has no reply yet.
 struct OutstandingCall: BitwiseCopyable {
-    /// ``KeySlot/fingerprint`` of the call's key in a cluster; 0 without a cluster.
+    /// In a cluster, ``KeySlot/fingerprint`` of the call's key; otherwise 0.
     var keyFingerprint: UInt64
     /// The monotonic time at the start of the turn in which the call was issued.
     var issuedAtMicroseconds: Int64
     var kind: CommandKind
-    /// In the first call of a command: the number of the command's calls, which share its reply. 0 in the
-    /// command's other calls, and in calls that are not written yet.
+    /// In the first call of a command that is written: the number of the command's calls, which share its reply. 0 in
+    /// the command's other calls, and in calls that are not written yet.
     var batchCount: UInt8
     /// Whether the call was issued after the connection had loaded the scripts a second time.
     var followsReload: Bool

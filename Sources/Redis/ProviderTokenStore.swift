@@ -26,9 +26,9 @@ public final class ProviderTokenStore {
     /// Reads the text under this name; nil if there is none.
     public func read(_ name: String) throws(RedisError) -> Entry? {
         let key = Self.key(name)
-        // If another worker replaces the text between GET and PTTL, the old text gets the new text's
-        // remaining time until the next check. If PTTL came first, the new text could get the short remaining
-        // time of the old one and be renewed too early.
+        // GET comes first. If another worker replaces the text between the two commands, this worker uses the old
+        // text with the new text's remaining time, until its next check. In the other order, the new text could
+        // get the short remaining time of the old one, and this worker would renew the new text too early.
         let replies = try send(name, [["GET", key], ["PTTL", key]].map { $0.map { Array($0.utf8) } })
         switch (replies[0], replies[1].integer) {
         case (.null, _): return nil

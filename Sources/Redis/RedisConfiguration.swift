@@ -27,14 +27,14 @@ public struct RedisConfiguration: Sendable {
     /// How long the oldest call may wait for its reply. After this time the connection closes, and a new one
     /// replaces it.
     public var responseDeadlineMilliseconds: Int64 = 2_000
-    /// How many replicas must acknowledge the writes of a call that requests replicas, before the call gets
-    /// its reply; 0 for none. A replica that lacks a write may become the next primary. So every loss is
-    /// prevented only if this is the number of all replicas.
+    /// How many replicas must acknowledge the writes of a call that asks for replicas, before the call gets its
+    /// reply; 0 for none. If this is less than the number of all replicas, a replica that lacks an acknowledged
+    /// write may still become the next primary, and the write is lost.
     public var replicas = 0
-    /// The most calls to one server that may wait for their reply.
+    /// The maximum number of calls to one server that may wait for their reply.
     public var outstandingCallsMax = 4_096
-    /// The most calls in one command, 1 through 64. Always 1 in a cluster, because each key may be on another
-    /// server.
+    /// The maximum number of calls in one command, 1 through 64. In a cluster the client always uses 1, because each
+    /// key may be on another server.
     public var callsPerCommandMax = RedisConnection.callsPerCommandMax
 
     public init(url: RedisURL, topology: RedisTopology = .single, tls: TLSContext? = nil) {

@@ -5,8 +5,8 @@ extension RedisConnection {
     /// write.
     static let majorVersionMin = 5
 
-    /// Sends the commands that do not depend on a reply, with one write. The connection sends the scripts
-    /// when it knows the server's version.
+    /// Sends the first commands of a new connection, with one write. The scripts follow when the connection knows the
+    /// server's version.
     func beginHandshake() {
         hasReloadedScripts = false
         serverSupportsScriptFlags = false
@@ -20,8 +20,8 @@ extension RedisConnection {
     }
 
     private func loadScripts() {
-        // With the line `#!lua`, Redis 7 refuses the whole script when it is out of memory, before the script
-        // has written anything. To an older version the line is a syntax error.
+        // If a script begins with the line `#!lua` and Redis 7 is out of memory, Redis refuses the whole script before
+        // it has written anything. In an older version the line is a syntax error.
         let flags = serverSupportsScriptFlags ? "#!lua\n" : ""
         nextLoadedScript = 0
         for script in session.scripts { writeCommand(.loadScript, ["SCRIPT", "LOAD", flags + script]) }

@@ -20,7 +20,7 @@ extension RedisConnection {
         return command
     }
 
-    /// Whether calls that request replicas may be issued now. If false, ask again in about a second.
+    /// Whether calls that ask for replicas may be issued now. If false, ask again in about a second.
     public var acceptsCallsAskingForReplicas: Bool {
         waitCommand.isEmpty || replicaWatch.acceptsCalls(nowMilliseconds: loop.nowMilliseconds)
     }
@@ -40,8 +40,8 @@ extension RedisConnection {
         append(.waitForReplicas, batchCount: 1)
     }
 
-    /// Whether the next reply must stay unread. If it had to wait for WAIT and may be read now,
-    /// `areReplicasEnough` is set to WAIT's result.
+    /// Whether the next reply must stay unread. If the reply had to wait for WAIT's own reply, and this has arrived,
+    /// sets `areReplicasEnough` to WAIT's result.
     func isNextReplyWithheld(in reader: ReplyReader) -> Bool {
         guard !waitCommand.isEmpty, let call = outstandingCalls.oldest, call.awaitsReplicas, areReplicasEnough == nil
         else {
@@ -64,7 +64,7 @@ extension RedisConnection {
         return true
     }
 
-    /// Fails the calls of the oldest command with `replicasMissing`. Redis has made the calls, but too few
+    /// Fails the calls of the oldest command with `replicasMissing`. Redis has performed the calls, but too few
     /// replicas have acknowledged their writes.
     func failUnacknowledgedCalls(_ count: Int, from reader: ReplyReader) {
         for _ in 0..<count {
@@ -90,7 +90,7 @@ extension RedisConnection {
     }
 }
 
-/// The progress of the search for WAIT's reply among the unread replies.
+/// How far the search for WAIT's reply among the unread replies has come.
 struct WaitReplySearch {
     /// The offset of the next reply to look at, counted from the first unread byte.
     var offset = 0

@@ -18,7 +18,7 @@ protocol ConnectionOwner: AnyObject {
 /// automatically.
 ///
 /// A lane has one connection per server, and uses it only on the lane's thread. The session writes commands
-/// directly into the stream's output buffer; they leave with one write at the end of the turn. Replies come
+/// directly into the stream's output buffer. The commands leave together at the end of the turn. Replies come
 /// in the order of the calls. Neither a call nor a reply allocates memory.
 ///
 /// The connection never repeats a call. If the connection is lost, all calls without a reply fail. The caller

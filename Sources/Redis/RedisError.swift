@@ -27,7 +27,7 @@ public struct RedisError: Error, Sendable, Equatable, CustomStringConvertible {
         case misconfigured
         /// The server refuses writes because it has too few replicas.
         case noReplicas
-        /// The server has made the call, but too few replicas have acknowledged it.
+        /// The server has performed the call, but too few replicas have acknowledged its writes.
         case replicasMissing
         /// The server requires authentication, and the connection has no credentials.
         case noAuthentication
@@ -109,7 +109,7 @@ public struct RedisError: Error, Sendable, Equatable, CustomStringConvertible {
 extension RedisError {
     /// Classifies an error reply by its first word. If a Redis command in a script fails, Redis 5 and 6 put
     /// its error inside the script's error: `ERR Error running script (call to f_…): @user_script:1: -OOM
-    /// command not allowed`. So each word after a colon is checked, too.
+    /// command not allowed`. So this initializer also checks each word that follows a colon.
     public init(reply text: UnsafeRawBufferPointer) {
         let words = text.split(separator: UInt8(ascii: " "), maxSplits: Self.wordsMax)
         var code = words.first.flatMap { Self.code(of: $0) }
@@ -127,7 +127,7 @@ extension RedisError {
         codes.first { $0.word.utf8CodeUnitCount == word.count && word.elementsEqual($0.word.bytes) }?.code
     }
 
-    /// The most words of an error that are checked. The error's code is always among the first few.
+    /// The maximum number of an error's words that are checked. The error's code is always among the first few.
     private static let wordsMax = 32
 
     /// Errors that begin with `ERR` in at least one version of Redis. They are recognized by a part of their

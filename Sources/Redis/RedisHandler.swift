@@ -14,8 +14,8 @@ public enum IssueOutcome: Sendable {
 
 /// A condition of the server that an operator should fix, although work continues.
 public enum RedisWarning: Sendable, Equatable {
-    /// `maxmemory-policy` lets the server evict our keys when memory is short, so pushes may be repeated. All
-    /// our keys expire, so every policy but `noeviction` evicts them.
+    /// `maxmemory-policy` lets the server evict keys when memory is short, so pushes may be repeated. The keys of
+    /// activities, devices and audiences expire, so every policy but `noeviction` may evict them.
     case evicts(policy: String)
     /// The server did not say its `maxmemory-policy`.
     case evictionPolicyUnknown(RedisError)
@@ -26,9 +26,9 @@ public enum RedisWarning: Sendable, Equatable {
 
 /// Whether enough replicas acknowledge writes. Used only if ``RedisConfiguration/replicas`` is not 0.
 public enum RedisReplicas: Sendable, Equatable {
-    /// Too few replicas acknowledged in time. Calls that request replicas must wait. After 10 seconds
+    /// Too few replicas acknowledged in time. Calls that ask for replicas must wait. After 10 seconds
     /// (``ReplicaWatch``), `isGivenUp` is true: these calls then get their replies without an
-    /// acknowledgement.
+    /// acknowledgement. `acknowledged` is the number of replicas that did acknowledge.
     ///
     /// - Parameter RedisError: the server's answer to WAIT, if it was an error.
     case missing(acknowledged: Int, isGivenUp: Bool, RedisError?)
@@ -46,7 +46,7 @@ public protocol RedisHandler: AnyObject {
     /// All calls without a reply fail right after this method, oldest first.
     func redisLost(_ reason: RedisError)
     func redisWarns(_ warning: RedisWarning)
-    /// Called each time that too few replicas acknowledge, and once when enough replicas acknowledge again.
+    /// Called after each WAIT that too few replicas acknowledge, and once when enough replicas acknowledge again.
     func redisReportsReplicas(_ replicas: RedisReplicas)
     /// A reply to this many calls arrived. The session gets the results after this method returns. The round
     /// trip is as exact as the loop's clock, which the loop normally reads once a turn.
@@ -54,7 +54,7 @@ public protocol RedisHandler: AnyObject {
 }
 
 extension RedisHandler {
-    /// Does nothing by default, for handlers that request no replicas.
+    /// Does nothing by default, for handlers whose calls ask for no replicas.
     public func redisReportsReplicas(_ replicas: RedisReplicas) {}
 
     /// Does nothing by default, for handlers that measure no round trips.

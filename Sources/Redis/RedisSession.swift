@@ -8,14 +8,14 @@ public protocol RedisSession: AnyObject {
     /// The sources of the scripts. The connection loads them before it is ready. A call names its script by
     /// the index in this list.
     var scripts: [String] { get }
-    /// Writes the collected calls as one command. The connection calls it at the end of the turn, and before
-    /// it writes another command.
+    /// Writes the collected calls, in as few commands as possible. The connection calls this method at the end of
+    /// the turn, and before it writes a command of its own.
     func flush(on connection: RedisConnection)
     /// Drops the collected calls that are not written, because the connection was lost. ``handleFailure(_:)``
     /// follows for each of them.
     func discardCollectedCalls()
-    /// The oldest calls, which were one command, got a reply that is not an error. The session must complete
-    /// each call by ``RedisConnection/completeOldestCall(from:)``.
+    /// The `count` oldest calls, which left as one command, got a reply that is not an error. The session must
+    /// complete each call by ``RedisConnection/completeOldestCall(from:)``.
     func handleReply(_ reply: Reply, toCalls count: Int, from reader: ReplyReader, on connection: RedisConnection)
     /// The oldest call failed. The connection has already removed it from its outstanding calls.
     func handleFailure(_ error: RedisError)

@@ -25,10 +25,10 @@ public struct RedisCredentials: Sendable, CustomStringConvertible, CustomDebugSt
 /// - `rediss://…`, the same over TLS
 /// - `unix://[[user]:password@]/path[?db=database]`
 ///
-/// In `user@`, without a colon, the user's password comes from `redis.passwordFile`, or the user has none.
+/// If `user@` has no colon, the user's password comes from `redis.passwordFile`, or the user has none.
 ///
-/// Several hosts are servers of a cluster, or Sentinels. The URL need not name all of them, because each
-/// server knows the others. The default port is 6379, and the default database is 0. An IPv6 address must be
+/// Several hosts are servers of a cluster, or Sentinels. The URL need not name all servers of a cluster, because
+/// each server knows the others. The default port is 6379, and the default database is 0. An IPv6 address must be
 /// in brackets.
 public struct RedisURL: Sendable, CustomStringConvertible {
     public enum Location: Sendable, Hashable {
@@ -38,7 +38,7 @@ public struct RedisURL: Sendable, CustomStringConvertible {
 
     public static let portDefault: UInt16 = 6379
     public static let sentinelPortDefault: UInt16 = 26_379
-    /// The most hosts in one URL.
+    /// The maximum number of hosts in one URL.
     public static let locationsMax = 64
     /// The largest database number. A server has 16 databases by default, and its configuration can allow
     /// more.

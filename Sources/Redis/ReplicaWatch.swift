@@ -1,17 +1,17 @@
-/// Decides whether calls wait for replicas, by the replicas' answers so far.
+/// Decides whether calls that ask for replicas wait for an acknowledgement, by the answers to WAIT so far.
 ///
-/// It does no I/O: the connection writes WAIT and reports the answer. While a server waits for its replicas,
-/// it answers nothing else on this connection. So the connection sends WAIT seldom while the replicas do not
+/// It does no I/O: the connection writes WAIT and reports the answer. While a server waits for its replicas, it
+/// answers nothing else on this connection. So the connection sends WAIT seldom while too few replicas
 /// acknowledge.
 struct ReplicaWatch {
     enum State: Equatable {
         /// Enough replicas acknowledge. A reply stays unread until they have acknowledged the call.
         case following
-        /// Too few replicas acknowledged. Calls that request replicas are refused. After each pause they are
-        /// taken again for one turn, to send a WAIT.
+        /// Too few replicas acknowledged. Calls that ask for replicas are refused. After each pause the connection
+        /// takes such calls again for one turn, to send a WAIT.
         case missing
-        /// Too few replicas acknowledged for longer than ``missingMillisecondsMax``. Calls that request
-        /// replicas get their replies without an acknowledgement.
+        /// Too few replicas acknowledged for longer than ``missingMillisecondsMax``. Calls that ask for replicas
+        /// get their replies without an acknowledgement.
         case givenUp
     }
 
@@ -39,12 +39,12 @@ struct ReplicaWatch {
     private var missingSinceMilliseconds: Int64?
     private var waitDueMilliseconds: Int64 = 0
 
-    /// Whether a call that requests replicas may be issued.
+    /// Whether a call that asks for replicas may be issued.
     func acceptsCalls(nowMilliseconds: Int64) -> Bool {
         state != .missing || (!isWaitOutstanding && nowMilliseconds >= waitDueMilliseconds)
     }
 
-    /// Notes that a call that requests replicas is being issued.
+    /// Notes that a call that asks for replicas is being issued.
     ///
     /// - Returns: whether its reply must stay unread until WAIT is answered; false in the state `givenUp`.
     mutating func noteIssuedCall(nowMilliseconds: Int64) -> Bool {
@@ -66,7 +66,7 @@ struct ReplicaWatch {
 
     /// Handles the answer to WAIT.
     ///
-    /// - Returns: what to report; nil if enough replicas acknowledge, as before.
+    /// - Returns: what to report; nil if enough replicas acknowledged, now and before.
     mutating func handleWaitReply(isEnough: Bool, nowMilliseconds: Int64) -> Change? {
         isWaitOutstanding = false
         guard !isEnough else {
@@ -86,9 +86,9 @@ struct ReplicaWatch {
 
     /// Resets the watch, because the connection was lost.
     ///
-    /// The next connection may be to another server, so its replicas get the whole patience again. A watch in
-    /// the state `missing` or `givenUp` becomes `missing`, so that it later reports that the replicas
-    /// acknowledge again.
+    /// The next connection may be to another server, so calls wait for its replicas for the full
+    /// ``missingMillisecondsMax`` again. The state `givenUp` becomes `missing`, and `missing` stays. So the watch
+    /// later reports that enough replicas acknowledge again.
     mutating func handleLostConnection() {
         (isWaitOutstanding, needsWait) = (false, false)
         if state == .givenUp { state = .missing }

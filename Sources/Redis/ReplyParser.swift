@@ -1,7 +1,7 @@
 import CHiredis
 
-/// hiredis' parser. It passes the parts of a reply to callbacks. Each callback gets `context` as its task's
-/// `privdata`.
+/// hiredis' parser. It passes the parts of a reply to callbacks. A callback finds the parser's `context` in the
+/// field `privdata` of its argument, the task.
 struct ReplyParser: ~Copyable {
     private let reader: UnsafeMutablePointer<redisReader>
     private let functions: UnsafeMutablePointer<redisReplyObjectFunctions>
@@ -31,8 +31,8 @@ struct ReplyParser: ~Copyable {
         functions.deallocate()
     }
 
-    /// Makes hiredis keep its buffer between replies. The caller must limit the bytes in the buffer, because
-    /// hiredis never shrinks it then.
+    /// Makes hiredis keep its buffer between replies. Then hiredis never shrinks the buffer, so the caller must limit
+    /// the bytes that are in it.
     func keepBuffer() { reader.pointee.maxbuf = 0 }
 
     /// Adds received bytes. Returns false if the parser has failed; it can then read nothing more.

@@ -18,14 +18,15 @@ public struct Reply {
 /// Reads replies with hiredis' parser, but without its tree of objects. It copies the parts of a reply into
 /// one buffer that is allocated once, so reading a reply allocates nothing.
 ///
-/// It accepts only what the servers send to script calls: strings, numbers, and flat arrays of strings,
-/// numbers and errors. It refuses a nested array, and limits every length that the server can choose.
+/// It accepts only what the servers answer to script calls: strings, numbers, errors, and flat arrays of these. It
+/// refuses an array within an array, and limits every length that the server can choose.
 public final class ReplyReader {
-    /// The longest string in a reply.
+    /// The maximum length of a string in a reply, in bytes.
     public static let stringBytesMax = 128 * 1024
-    /// The most elements of an array: a reply and a value for each call of a command, and the server's clock.
+    /// The maximum number of elements of an array: a reply and a value for each call of a command, and the server's
+    /// clock.
     static let elementsMax = 2 * RedisConnection.callsPerCommandMax + 1
-    /// The most bytes of all strings of one reply together.
+    /// The maximum length of all strings of one reply together, in bytes.
     static let replyBytesMax = stringBytesMax + RedisConnection.callsPerCommandMax * 512
 
     private let parser: ReplyParser

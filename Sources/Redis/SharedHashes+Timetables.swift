@@ -1,7 +1,7 @@
 /// Timetables that all workers share. A timetable is a sorted set of names, ordered by the time when each
-/// name is due. Next to the set is a hash, whose key is the set's key with `+` at the end. It has a text for
+/// name is due. A hash belongs to the set; its key is the set's key with `+` at the end. The hash has a text for
 /// each name: a letter that the caller chooses, a time in UNIX milliseconds, and the number of claims. Two
-/// more hashes, with `*` and `=` at the end, may have other data of a name.
+/// more hashes, whose keys have `*` and `=` at the end, may have other data of a name.
 extension SharedHashes {
     /// Names of a timetable that are due. The name that was due earliest comes first.
     public struct DuePage: Sendable, Equatable {
@@ -47,7 +47,7 @@ extension SharedHashes {
     ///
     /// - Parameters:
     ///   - rank: how many names to skip, from the one that was due earliest.
-    ///   - limit: the most names to return.
+    ///   - limit: the maximum number of names to return.
     public func dueNames(_ key: [UInt8], from rank: Int, limit: Int) throws(RedisError) -> DuePage {
         let (now, count, parts) = try callTimetableScript(
             Self.listScript,
@@ -66,7 +66,8 @@ extension SharedHashes {
 
     /// Claims those of the names that are still due. After the first claim, a name is due again after
     /// `leaseMilliseconds`. Each further claim doubles this time, up to 32 times `leaseMilliseconds`. If the
-    /// time in the name's text is longer ago than `ageMillisecondsMax`, the name is removed and not claimed.
+    /// time in the name's text is longer ago than `ageMillisecondsMax`, the call removes the name and does not
+    /// claim it.
     public func claim(
         _ key: [UInt8],
         _ names: [[UInt8]],

@@ -54,8 +54,8 @@ public final class SharedHashes {
         if !fields.isEmpty { _ = try send(key, ["HDEL"], fields) }
     }
 
-    /// A condition for a call: the field has this value. If the call succeeds, it also sets the field to
-    /// `next`, unless `next` is nil.
+    /// A condition for a call: the field has the value `value`. If the condition holds, the call also sets the field
+    /// to `next`, unless `next` is nil.
     public struct FieldCondition {
         var field: [UInt8]
         var value: [UInt8]
@@ -94,9 +94,9 @@ public final class SharedHashes {
         return added
         """
 
-    /// Sets fields of several hashes, and makes Redis delete each hash after `timeToLiveMilliseconds`. The expiry
-    /// of a hash is sent together with its fields, so that no hash stays forever if the process ends before
-    /// the reply.
+    /// Sets fields of several hashes, and makes Redis delete each hash after `timeToLiveMilliseconds`. The command
+    /// for a hash's expiry leaves together with the one for its fields. So no hash stays forever if the process ends
+    /// before the reply.
     public func set(_ hashes: [(key: [UInt8], fields: Hash)], timeToLiveMilliseconds: Int64) throws(RedisError) {
         let timeToLive = Array(String(timeToLiveMilliseconds).utf8)
         _ = try sendAll(
@@ -131,7 +131,7 @@ public final class SharedHashes {
         return answer
     }
 
-    /// Sends all commands at once. If any fails, throws the first error.
+    /// Sends all commands at once. If some of them fail, throws the first error.
     private func sendAll(_ keyCommands: [KeyCommand]) throws(RedisError) -> [RedisValue] {
         try closingConnectionsAfterErrors { () throws(RedisError) in
             var commands: [PrimaryConnections.Command] = []

@@ -25,8 +25,8 @@ struct UnreadReplies {
             guard let number, number > 0, number <= Int64(ReplyReader.elementsMax) else { return (line.end, nil) }
             var end = line.end
             for _ in 0..<number {
-                // The scripts return only flat arrays, so do not look into a nested array. The reader refuses
-                // it later.
+                // The scripts return only flat arrays, so do not look into an array within an array. The reader
+                // refuses it later.
                 guard end < bytes.count else { return nil }
                 guard bytes[end] != UInt8(ascii: "*") else { return (end, nil) }
                 guard let element = reply(at: end) else { return nil }

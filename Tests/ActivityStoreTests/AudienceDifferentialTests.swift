@@ -94,8 +94,8 @@ import Testing
             var model = AudienceStoreModel(nowMilliseconds: Self.start)
             let audience = AudienceDigest(value: random.next())
             for _ in 0..<12 {
-                // No time passes in the server, so no key expires there. In the model less than a day passes
-                // in total, which is too short for a key to expire.
+                // The server expires keys by its own clock, and the test takes too little time for that. In the
+                // model less than a day passes in total, which is too short for a key to expire.
                 model.nowMilliseconds += Int64(random.below(7_000_000))
                 server.tell(milliseconds: model.nowMilliseconds)
                 for _ in 0..<random.below(800) {

@@ -48,8 +48,8 @@ import Testing
         #expect(checkpoint.verdict == .lost && checkpoint.newest == nil)
         #expect(try caller.perform(.claim(ranges[1], claim: 8)).bytes == [])
         #expect(try caller.perform(.checkpoint(ranges[1], claim: 7, text: [3])).verdict == .claimedByAnother)
-        // Redis has forgotten that range 0 ended, and also its counts. So one range is still left when range
-        // 1 ends, and there are no totals.
+        // Redis has lost the counts of range 0, and does not know that this range is finished. So one range is left
+        // when range 1 is finished, and the reply has no totals.
         #expect(try caller.perform(.finish(ranges[1], version: version, delivered(200), RoundTimes())).partsLeft == 1)
         #expect(try caller.perform(.newest).verdict == .unknown)
 

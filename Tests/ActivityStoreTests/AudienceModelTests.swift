@@ -45,7 +45,7 @@ import Testing
         var random = SplitMix64(seed: 8)
         var model = AudienceStoreModel(nowMilliseconds: 1_760_000_000_000)
         for round in 0..<40 {
-            // Each round adds other members, so only their age can remove the earlier ones.
+            // Each pass of this loop adds other members. So only their age can remove the members of earlier passes.
             for member in 0..<60 {
                 let scene = AudienceScene(random: &random, joining: round * 60 + member, now: model.nowMilliseconds)
                 _ = model.perform(scene.call(.append(scene.entry)))
@@ -77,7 +77,7 @@ struct AudienceScene {
 
     let entry: MemberEntry<[UInt8]>
 
-    /// Makes the entry of a join, or in every fifth case of a leave.
+    /// Makes the entry of a member that joins, or, in one of five cases, of a member that leaves.
     init(random: inout SplitMix64, member: Int, now: Int64) {
         self.init(random: &random, member: member, isLeaving: random.below(5) == 0, now: now)
     }

@@ -71,8 +71,7 @@ import Testing
         entry.kind = .device
         _ = try caller.perform(.append(entry))
         for left in try lifetimes() { #expect((7_779_500_000...7_779_600_000).contains(left)) }
-        // A page with a device lives for 90 days. An activity that joins the page does not make its life
-        // shorter.
+        // A page with a device lives for 90 days. When an activity joins the page, the page must not expire earlier.
         server.command(bytes: [Array("SETRANGE".utf8), AudienceScene.firstPage, Array("12".utf8), [0, 0, 0, 0]])
         entry.kind = .activity
         _ = try caller.perform(.append(entry))
@@ -202,8 +201,8 @@ import Testing
         let entries = AudienceScene.entries(0..<200, at: now)
         try caller.join(entries)
         #expect(try caller.members() == AudienceScene.tokens(entries))
-        // The first round has two ranges, the second one has one. So the second round must delete the fields
-        // of the first.
+        // The first version has two ranges, the second version has one. So the admission of the second version must
+        // delete the checkpoints of the two ranges.
         for (timestamp, count) in [(1_790_000_000 as Int64, 2), (1_790_000_001, 1)] {
             var history = RecordHistory(seed: 1, nowMilliseconds: now)
             let version = Version(timestamp: timestamp, sequence: 0)
@@ -229,7 +228,7 @@ import Testing
     @Test func `A crowd of joins to one page get an answer each, and leave a readable page`() throws {
         let caller = try AudienceCaller(try RedisServer())
         let entry = AudienceScene.entries(0..<1, at: caller.loop.wallMilliseconds)[0]
-        // These joins fill the lane's table of joins, so it refuses the next join. A page has room for far
+        // These joins fill the lane's table of joins, so the store refuses the next join. A page has room for far
         // fewer entries.
         for _ in 0..<JoinTable.capacity { _ = try caller.issue(.append(entry)) }
         #expect(caller.replies.isEmpty)

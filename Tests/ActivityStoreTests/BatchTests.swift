@@ -110,8 +110,7 @@ import Testing
 
     @Test func `Each call has its own pace, and too many paces need two commands`() throws {
         let (server, caller) = try connectedCaller()
-        // In the first round each update is permitted. In the second round each update waits for its
-        // activity's spacing.
+        // Each activity gets two updates. Redis permits the first one. The second one waits for the activity's spacing.
         for round in 1...2 as ClosedRange<UInt64> {
             for index in 0...CallBatch.pacesMax {
                 let call = Operation.command(
@@ -216,7 +215,7 @@ import Testing
         try server.start()
         #expect(caller.turnUntilReady())
         caller.events = []
-        // The next call gets only its own reply: the connection has forgotten the calls before the loss.
+        // The next call gets only its own reply, because the connection has dropped the calls from before the loss.
         #expect(caller.store.issue(update(5), key: .activity("one"), tag: 1) == .issued)
         #expect(caller.turn { caller.store.outstandingCount == 0 })
         #expect(caller.events == [.admitted(1, OwnedReply(.noToken))])

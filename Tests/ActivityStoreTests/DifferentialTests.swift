@@ -13,8 +13,8 @@ import Testing
 /// Compares the scripts on a real server with their model, over random histories (R11). All replies must be
 /// equal. After each history, the stored values and their expiry times must be equal, too.
 ///
-/// A history is a number of operations on one key. The histories of a round run in one pipeline. Each call
-/// has its own time: the scripts take it from a list instead of the server's clock.
+/// A history is a number of operations on one key. The histories of a round (here a set of 1,000 histories) run in one
+/// pipeline. Each call has its own time: the scripts take it from a list instead of the server's clock.
 @Suite(.serialized, .ownThread) struct DifferentialTests {
     static let historiesPerRound = 1_000
     /// The number of histories. A million take some minutes in a release build.
@@ -25,9 +25,9 @@ import Testing
         let comparison = try DifferentialStage()
         let rounds = (Self.histories + Self.historiesPerRound - 1) / Self.historiesPerRound
         for round in 0..<rounds {
-            // In every second round all histories share one clock, and each of them uses the two paces that
-            // the seed of the round determines. A command holds few different paces, so many calls of these
-            // histories fit into one Redis command, as a worker's calls do.
+            // In every second round all histories share one clock, and all use the same two paces. A Redis command has
+            // room for few different paces, so many calls of these histories share one command, as a worker's calls
+            // do.
             let sharesClockAndPaces = round % 2 == 1
             let seeds = (0..<Self.historiesPerRound).map { UInt64(round * Self.historiesPerRound + $0) }
             let paceSeed = sharesClockAndPaces ? UInt64(round) : nil
@@ -49,8 +49,8 @@ enum ProcessInfoVariable {
     static func integer(_ name: String) -> Int? { getenv(name).flatMap { Int(String(cString: $0)) } }
 }
 
-/// A lane and its server. Compares each reply with the model's. The server's scripts take their times from a
-/// list.
+/// A caller that acts as a lane, and its server. Compares each reply with the model's. The server's scripts take
+/// their times from a list.
 private final class DifferentialStage {
     let server: RedisServer
     let caller: StoreCaller

@@ -33,8 +33,7 @@ import Testing
         let bounds = (0..<UInt32(PageLimits.pagesMax)).map { $0 * 2 }
         let fitting = DirectoryCache.boundsMax / bounds.count
         for segment in 0..<fitting { #expect(store(bounds, of: "\(segment)", into: &cache)) }
-        // Another segment may have evicted the pages of segment 0. After this call the cache has them in any
-        // case.
+        // Another segment may have evicted the bounds of segment 0. After this call the cache has them in any case.
         #expect(store(bounds, of: "0", into: &cache))
         #expect(page(of: 7, "0", in: cache) == PageBounds(lower: 6, next: 8))
         for segment in 0..<fitting { #expect(store(bounds, of: "other \(segment)", into: &cache)) }

@@ -252,8 +252,8 @@ import Testing
         KeptCommand(isStart: isStart, version: Version(timestamp: 1_790_000_000, sequence: 0), record: [1])
     }
 
-    /// The command that ends the activity may be in the deferred topic for hours. Each time when a worker
-    /// reads it, the worker asks Redis whether the life lasts, and Redis postpones the next claim.
+    /// The command that ends the activity may be in the deferred topic for hours. Each time a worker reads this
+    /// command, the worker asks Redis whether the life continues, and Redis postpones the next claim.
     @Test func `A command that is worked on postpones the next claim, and another end is waited for`() throws {
         let comparison = try ScriptComparison()
         let shared = try SharedHashes(configuration: RedisConfiguration(url: RedisURL(comparison.server.unixURL)))

@@ -6,7 +6,7 @@ import Testing
 @testable import ActivityStore
 @testable import Redis
 
-/// The values of provider tokens that all workers share, on a real server.
+/// Provider tokens that all workers share, on a real server. Each token is stored as an encrypted value.
 @Suite(.serialized, .ownThread) struct ProviderTokenStoreTests {
     private let name = "TEAM123456/KEY1234567"
 

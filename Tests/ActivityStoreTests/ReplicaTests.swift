@@ -288,7 +288,7 @@ import Testing
 
 /// Tests when calls wait for missing replicas. Each test sets the time itself.
 @Suite struct ReplicaWatchTests {
-    /// A class around the watch, because the test macros cannot mutate a value.
+    /// A class around the watch, because `#expect` cannot call a mutating method of a value.
     private final class Watched {
         private var watch = ReplicaWatch()
         var now: Int64 = 0
@@ -331,7 +331,7 @@ import Testing
         #expect(watched.acceptsCalls && !watched.isWithheld() && !watched.beginWaitIfNeeded())
         watched.now += 1
         #expect(!watched.isWithheld() && watched.beginWaitIfNeeded())
-        // A write that comes during a WAIT needs no WAIT of its own.
+        // The watch has given up on the replicas. In this state a write during a WAIT needs no WAIT of its own.
         #expect(!watched.isWithheld())
         #expect(watched.answered(isEnough: true) == .following)
         #expect(!watched.beginWaitIfNeeded())

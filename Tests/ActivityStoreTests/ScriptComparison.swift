@@ -14,8 +14,8 @@ final class ScriptComparison {
     let key: TestKey
     private let isTimed: Bool
 
-    /// - Parameter nowMilliseconds: the scripts' time, which ``pass(_:)`` advances; nil uses the server's
-    ///   clock.
+    /// - Parameter nowMilliseconds: the scripts' time, which ``advanceClock(_:)`` changes; nil: the scripts use the
+    ///   server's clock.
     init(_ key: TestKey = .activity("match-17"), nowMilliseconds: Int64? = nil) throws {
         server = try RedisServer()
         caller = try StoreCaller(server.unixURL)
@@ -26,7 +26,7 @@ final class ScriptComparison {
         if isTimed { try server.loadScriptsWithListedTimes(try caller.connection()) }
     }
 
-    /// Advances the time of the scripts and of the model.
+    /// Advances the time of the scripts and of the model; a negative number sets it back.
     func advanceClock(_ milliseconds: Int64) { model.nowMilliseconds += milliseconds }
 
     @discardableResult
@@ -89,7 +89,7 @@ extension RedisServer {
         end
 
         """
-    /// Code for the script of registrations. It gives each call of a batch its own time.
+    /// Lua code that the test inserts into the loop over a batch of registrations. It gives each call its own time.
     private static let nextRegistrationTime = """
         if index > 1 then
           TIME = redis.call('LPOP', 'times')
@@ -98,8 +98,9 @@ extension RedisServer {
         end
 
         """
-    /// If the calls of a batch have different times, the reply has no common clock from which the lane can
-    /// calculate the pushes left. Then the script calculates them.
+    /// Lua code for the place where `admit` replies with the activity's value. If the calls of a batch have different
+    /// times, the reply has no common clock from which the lane could compute the pushes left. Then this code
+    /// computes them.
     private static let sentAsAsked = """
         if not hasOneClock then
           local missing = math.max(math.ceil((read('<I6', value, 34) - now) / interval), 0)

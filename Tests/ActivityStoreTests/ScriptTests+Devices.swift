@@ -62,7 +62,7 @@ extension ScriptTests {
             Operation.settlement(attributesType: type, version: version(100), outcome: .accepted, digest: 0)
         )
         #expect(register("aa", at: 200).verdict == .stale)
-        // An unregistration has removed the token, so the start has none.
+        // An unregistration removes the token. Then a stale registration brings no start, because no token is known.
         #expect(comparison.verdict(.unregister(atMilliseconds: 400)) == .unregistered)
         #expect(comparison.verdict(.hold(attributesType: type, version: version(101), command: [2])) == .held)
         #expect(register("bb", at: 300).verdict == .stale)

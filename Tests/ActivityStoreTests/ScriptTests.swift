@@ -380,8 +380,8 @@ import Testing
         #expect(comparison.verdict(start(1_760_000_000)) == .send)
         comparison.settle(acceptedSettlement(1_760_000_000))
         #expect(comparison.verdict(.register(attributesType: nil, registration: registered, shows: nil)) == .registered)
-        // With this update the value has its usual parts. It has no held command, and no 429, which would add
-        // 64 bytes.
+        // With this update the value has its usual parts. It has no held command and no 429. With a 429, the
+        // allocator would give the value a block that is 64 bytes larger.
         let update = Operation.command(
             event: .update,
             version: version(1_760_000_005, .max),
@@ -392,7 +392,7 @@ import Testing
         )
         #expect(comparison.verdict(update) == .send)
         comparison.settle(acceptedSettlement(1_760_000_005, .max, digest: 2))
-        // The activity's key is binary, so the script asks for a random key instead.
+        // The activity's key is binary. It is the only key, so the script gets it with RANDOMKEY.
         let usage = "return redis.call('MEMORY', 'USAGE', redis.call('RANDOMKEY'))"
         let bytes = comparison.server.command("EVAL", usage, "0").first.flatMap { Int($0) }
         #expect(try #require(bytes) < 400)

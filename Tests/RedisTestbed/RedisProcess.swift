@@ -37,8 +37,8 @@ public final class RedisProcess {
         guard Glibc.pipe(&pipe) == 0 else { throw Failure.spawn(errno) }
         // The pipe must not be inherited by the servers of other tests: they would keep its writing end open.
         for end in pipe { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
-        // After the start the output is not read any more. The server must drop further output instead of
-        // waiting.
+        // After the start nobody reads the output. So the server must drop further output instead of waiting for a
+        // reader.
         _ = fcntl(pipe[1], F_SETFL, O_NONBLOCK)
         var actions = posix_spawn_file_actions_t()
         posix_spawn_file_actions_init(&actions)

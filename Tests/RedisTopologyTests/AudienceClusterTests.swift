@@ -95,8 +95,8 @@ import Testing
         #expect(left.isSubset(of: joined) && (1..<1_500).contains(lost.count))
         let slots = ClusterProcesses.slots(of: index, among: 3)
         #expect(lost.allSatisfy { slots.contains(AudienceCaller.slot(ofMember: $0)) })
-        // The new primary has lost the second claim and still has the first one, so the second claim's
-        // checkpoint is refused.
+        // The new primary has lost the second claim and still has the first one. So it refuses the checkpoint of the
+        // second claim.
         #expect(try crowd.ask(.checkpoint(range, claim: 2, text: [3])).verdict == .claimedByAnother)
         #expect(try crowd.ask(.claim(range, claim: 2)).bytes == [1])
         #expect(try crowd.ask(.checkpoint(range, claim: 2, text: [3])).verdict == .settled)

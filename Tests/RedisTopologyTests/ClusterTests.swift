@@ -10,8 +10,8 @@ import Testing
 
 /// Real clusters on the loopback: how the client finds the servers and handles failures.
 @Suite(.serialized, .ownThread) struct ClusterTests {
-    /// The claims of the first and the second round of starts. A server that answers `send` in the second
-    /// round has lost the first round.
+    /// The test starts all activities twice, with these two claims. If a server answers `send` to the second claim, it
+    /// has lost the first start.
     private let first: UInt64 = 1
     private let second: UInt64 = 2
     private let activities = 0..<6_000
@@ -47,7 +47,8 @@ import Testing
                 position += 500
             }
             caller.step(waitMilliseconds: 0)
-            // The keys of this step have moved before their slots. The calls must still get replies.
+            // Some keys have already moved to the new owner, but their slots have not. The calls must still get
+            // replies.
             if resharding.areKeysAhead && resharding.batch % 8 == 0 { try #require(caller.turnUntilAllAnswered()) }
         }
         #expect(caller.turnUntilAllAnswered())
@@ -125,8 +126,8 @@ import Testing
         #expect(caller.turnUntilAllAnswered())
         #expect(caller.repeatedFailures[.deadline] ?? 0 > 0)
         #expect(caller.verdicts.count == activities.count && sentCount(caller) == 0)
-        // The frozen primary continues. Until the cluster informs it, it still acts as the primary, but no
-        // client asks it.
+        // The frozen primary continues. Until it learns of the failover, it still acts as the primary, but the client
+        // no longer asks it.
         cluster.primaries[1].resume()
         try waitUntil([cluster.primaries[1]]) { $0.command("ROLE").first == "slave" }
         caller.reset()

@@ -106,7 +106,7 @@ import Testing
         let loop = try EventLoop()
         let nodes = [try FakeNode(loop: loop), try FakeNode(loop: loop)]
         var configuration = RedisConfiguration(url: try RedisURL("redis://\(nodes[0].location)"), topology: .cluster)
-        // The client drops a node that is silent for twice this time.
+        // When a node has lost its slots, the client closes the connection to the node after twice this time.
         configuration.responseDeadlineMilliseconds = 1_000
         let caller = try Caller(configuration, loop: loop)
         #expect(caller.works(1))

@@ -20,7 +20,7 @@ import Testing
         }
         for key in keys {
             #expect(client.command("CLUSTER", "KEYSLOT", key) == [String(slot(key))], "\(key)")
-            // Causeway writes keys in this form. The identifier in such a key may have any bytes.
+            // Causeway writes keys in this form. The id in such a key may have any bytes.
             for sign in ["=", "/"] {
                 let whole = "{com.example\(sign)\(key)}"
                 #expect(client.command("CLUSTER", "KEYSLOT", whole) == [String(slot(whole))], "\(whole)")

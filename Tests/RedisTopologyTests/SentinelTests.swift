@@ -49,8 +49,8 @@ import Testing
 
         func primary() -> RedisServer? { servers.first { $0.command("ROLE").first == "master" } }
 
-        /// Lets the first Sentinel make `server` the primary. Call it again until it succeeds: on a busy
-        /// machine a server may answer too late, and Sentinel then gives up.
+        /// Asks the first Sentinel to make `server` the primary. Call this method again until it succeeds: on a busy
+        /// machine a server may answer too late, and the Sentinel then gives up.
         func move(to server: RedisServer) {
             let fact = Self.facts(of: sentinels[0])
             guard let port = fact("port"), port != "\(server.port)",
@@ -163,8 +163,7 @@ import Testing
     @Test func `A server that Sentinel names but that is still a replica is refused`() throws {
         let primary = try RedisServer()
         let replica = try RedisServer(["--replicaof", "127.0.0.1 \(primary.port)"])
-        // Only this Sentinel takes the replica for the primary, and one Sentinel alone cannot start a
-        // failover.
+        // Only this Sentinel takes the replica for the primary. It needs a second Sentinel to start a failover.
         let sentinel = try RedisServer(sentinel: ["sentinel monitor mymaster 127.0.0.1 \(replica.port) 2"])
         let url = try RedisURL("redis://\(sentinel.location)")
         let caller = try Caller(RedisConfiguration(url: RedisURL("redis://mymaster"), topology: .sentinel(url)))

@@ -4,13 +4,13 @@ import Redis
 /// Adds the entry of each joining member to the member's page, in as many steps as the page needs.
 ///
 /// First, an entry is sent to the page that the cached directory names. A page that does not exist, was split
-/// or is full refuses the entry. Then the segment's directory is read from Redis. If the directory names the
-/// same page, the script `arrange` makes or rearranges this page, and the entry is sent to it again. The
-/// caller sees one call and one reply. A page that has grown too long is rearranged after its entry was
-/// acknowledged.
+/// or is full refuses the entry. Then the lane reads the segment's directory from Redis. If the directory names
+/// another page, the entry is sent to that page. If it names the same page, the script `arrange` makes or
+/// rearranges this page, and the entry is sent to it again. The caller sees one call and one reply. If an entry
+/// makes its page too long, the lane has the page rearranged after the caller got its reply.
 final class AudienceJoins: RedisHandler {
-    /// The number of refusals by pages after which an entry's call fails. Even many simultaneous joins to one
-    /// page cause fewer refusals of an entry.
+    /// The number of refusals by pages after which an entry's call fails. Normally an entry is refused less often,
+    /// even if many members join one page at the same time.
     private static let refusalsMax: UInt8 = 8
 
     private(set) weak var handler: (any AudienceStoreHandler)?

@@ -9,9 +9,9 @@ import LiveActivity
 /// | `{app@DIGEST SEGMENT}pBOUND` | a page of a segment, named by its lower bound |
 ///
 /// The digest has eleven letters of six bits each and the segment has two, lowest bits first. The bound has
-/// four bytes, little-endian. There is nothing between the parts. The braces enclose the hash tag, so all
-/// keys of a segment share a slot of a Redis cluster. No letter is a brace, which would end the tag too
-/// early.
+/// four bytes, little-endian. There is nothing between the parts; the spaces in the table are not written. The
+/// braces enclose the hash tag, so all keys of a segment share a slot of a Redis cluster. No letter is a brace,
+/// because a brace would end the hash tag too early.
 enum AudienceKey {
     private static let digestLetters = 11
     private static let segmentLetters = 2
@@ -19,9 +19,9 @@ enum AudienceKey {
     static let boundBytes = 4
     static let directoryLetter = UInt8(ascii: "d")
     static let pageLetter = UInt8(ascii: "p")
-    /// The maximum length of an app's bundle id.
+    /// The maximum length of an app's bundle id, in bytes.
     static let appBytesMax = Limits.identifierBytes
-    /// The longest `{app@DIGEST SEGMENT}`.
+    /// The maximum length of `{app@DIGEST SEGMENT}`, in bytes.
     static let tagBytesMax = appBytesMax + digestLetters + segmentLetters + 3
     static let bytesMax = tagBytesMax + 1 + boundBytes
 
@@ -61,7 +61,7 @@ enum AudienceKey {
 
     static let pageSuffixBytes = 1 + boundBytes
 
-    /// Returns the part of a page's key after the tag.
+    /// Returns the part of a page's key after the hash tag.
     static func pageSuffix(_ lowerBound: UInt32) -> InlineArray<5, UInt8> {
         [
             pageLetter, UInt8(truncatingIfNeeded: lowerBound), UInt8(truncatingIfNeeded: lowerBound >> 8),

@@ -1,11 +1,11 @@
 /// The limits of an audience's record.
 enum AudienceRecordLimits {
-    /// The maximum number of versions whose rounds are stored. It is more than a range can have under way, so
-    /// only finished rounds are dropped.
+    /// The maximum number of versions whose progress is stored. A range has fewer versions under way, so Redis drops
+    /// the progress only of finished versions.
     static let roundsMax = 64
-    /// How long an unfinished round fixes the number of ranges for later commands. A round that takes longer
-    /// than this hour will never finish, because one of its ranges is lost.
+    /// How long a version that is not finished fixes the number of ranges for later commands: an hour. A version that
+    /// takes longer will never finish, because the record of one of its ranges is lost.
     static let rangeCountKeptMilliseconds: Int64 = 3_600_000
-    /// How long the newest state is stored for members that join: 12 h, the longest life of an activity.
+    /// How long members that join get the newest state: 12 hours, the longest time for which an activity is visible.
     static let bodyKeptMilliseconds: Int64 = 12 * 3_600_000
 }

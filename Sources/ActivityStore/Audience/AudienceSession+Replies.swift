@@ -28,7 +28,7 @@ extension AudienceSession {
         }
     }
 
-    /// Takes the reply to appended entries. It has the outcome of each entry.
+    /// Takes the reply of the script `append`: an array with the outcome of each entry.
     private func handle(
         _ reply: Reply,
         ofAppended count: Int,
@@ -55,7 +55,7 @@ extension AudienceSession {
         }
     }
 
-    /// Indexed by the number with which the script answers a checkpoint.
+    /// The verdicts, indexed by the number with which the script answers a checkpoint.
     private static let checkpointVerdicts: [AudienceVerdict] = [.claimedByAnother, .settled, .lost]
 
     /// Takes the reply to checkpoints: the newest admitted version, and for each checkpoint whether it was
@@ -156,8 +156,8 @@ extension AudienceSession {
         return withNewest(AudienceReply(.progress, bytes: reader.element(2).bytes), at: 1, from: reader)
     }
 
-    /// Adds the newest admitted version to a reply. The element at `index` is empty if no version was
-    /// admitted.
+    /// Adds the newest admitted version to a reply. The element at `index` is empty if there is none, or if the
+    /// newest one is a start.
     private func withNewest(
         _ reply: AudienceReply<Bytes>,
         at index: Int,

@@ -16,8 +16,8 @@ struct AudienceSessionCall: BitwiseCopyable {
     var slot: UInt16 = 0
 }
 
-/// The audience store's part of one connection. Writes calls, collects the entries that leave as one Redis
-/// command, and reads replies.
+/// The audience store's part of one connection. It writes calls, collects the entries and checkpoints that leave
+/// as one Redis command, and reads the replies.
 final class AudienceSession: RedisSession {
     typealias Bytes = UnsafeRawBufferPointer
 
@@ -25,7 +25,7 @@ final class AudienceSession: RedisSession {
     let joins: AudienceJoins
     /// The calls that have no reply yet, oldest first.
     var calls: CallQueue<AudienceSessionCall>
-    /// Joins whose entries are not written yet. Their calls are the newest of ``calls``.
+    /// The slots of the joins whose entries are not written yet. Their calls are the newest of ``calls``.
     private let collectedJoins: UnsafeMutableBufferPointer<UInt16>
     private var collectedJoinCount = 0
     /// Checkpoints that are not written yet. While there are any, their calls are the newest of ``calls`` and

@@ -7,7 +7,7 @@ public import Redis
 public protocol AudienceStoreHandler: AnyObject {
     /// Reports the reply to a call. The bytes of the reply are valid only during this function.
     func audienceReplied(tag: UInt64, _ reply: AudienceReply<UnsafeRawBufferPointer>)
-    /// Reports that a call failed. After an error of the connection, Redis may have performed the call. Every
+    /// Reports that a call failed. If the connection was lost, Redis may still have performed the call. Every
     /// call can be repeated safely.
     /// ``RedisError/storeFailure`` says what the error means to the caller.
     func audienceFailed(tag: UInt64, error: RedisError)
@@ -20,10 +20,9 @@ public protocol AudienceStoreHandler: AnyObject {
 
 /// Counts of the extra steps that joins needed. They only grow.
 public struct AudienceStoreCounters: Sendable {
-    /// Entries that were sent to a page a second time, because the lane did not know that the page was split,
-    /// full or missing.
+    /// How often an entry was sent again, because the lane did not know that the page was split, full or missing.
     public var appendsRepeated: UInt64 = 0
-    /// Pages that were made, compacted, split or renewed.
+    /// How often a page was made, compacted, split or renewed.
     public var pagesArranged: UInt64 = 0
 
     public init() {}
@@ -34,7 +33,7 @@ public struct AudienceStoreCounters: Sendable {
 /// A lane has one audience store beside its ``ActivityStore``. It has connections of its own, because a
 /// round's pages have some kilobytes each and must not delay the replies that single commands wait for. The
 /// lane uses the store only on its own thread. A call and its reply allocate nothing, except when a directory
-/// is stored in the cache. All calls of one turn leave with one write.
+/// is stored in the cache. The calls of a turn leave together at the end of the turn.
 public final class AudienceStore {
     let redis: RedisClient
     private let joins: AudienceJoins
@@ -72,13 +71,14 @@ public final class AudienceStore {
     /// The counts since the store was made.
     public var counters: AudienceStoreCounters { joins.counters }
 
-    /// Calls that have no reply yet, including those that the store makes automatically to rearrange pages.
+    /// The number of calls that have no reply yet. Includes the calls that the store itself makes to rearrange pages,
+    /// and the connections' own commands.
     public var outstandingCount: Int { redis.outstandingCount }
 
     /// Writes a call, or collects it for the Redis command that leaves at the end of the turn.
     ///
-    /// Entries that are appended in one turn leave as one Redis command. In a cluster each entry leaves
-    /// alone, because the pages are in different slots of the cluster.
+    /// Consecutive entries share a Redis command, and so do consecutive checkpoints of one audience. In a cluster
+    /// each call is a command of its own.
     public func issue(_ call: AudienceCall<UnsafeRawBufferPointer>) -> IssueOutcome {
         guard call.operation.isWithinBounds else { return .outOfBounds }
         switch call.operation {

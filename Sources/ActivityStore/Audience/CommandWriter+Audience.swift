@@ -3,8 +3,8 @@ import Redis
 
 /// Writes the calls of the script `audience` as arguments.
 extension AudienceCall<UnsafeRawBufferPointer>.Operation {
-    /// The kind of the reply, the number of arguments including the operation's letter, and the maximum bytes
-    /// of all arguments together.
+    /// The call's kind, the number of arguments including the operation's letter, and the maximum length of all
+    /// arguments together, in bytes.
     var recordCall: (kind: AudienceCallKind, argumentCount: Int, argumentBytesMax: Int) {
         switch self {
         case .admit(let admission): (.admit, 8, 128 + admission.body.count)
@@ -76,7 +76,7 @@ extension CommandWriter {
         argument(number: UInt64(bitPattern: admission.expiration), bytes: 8)
     }
 
-    /// Writes a page's key: the tag of its segment and its lower bound.
+    /// Writes a page's key: the hash tag of its segment, a letter and its lower bound.
     mutating func pageKey(_ tag: UnsafeRawBufferPointer, _ lowerBound: UInt32) {
         argument(count: tag.count + AudienceKey.pageSuffixBytes) {
             $0.verbatim(tag)
@@ -129,13 +129,13 @@ enum StoredBroadcast {
     }
 }
 
-/// The counts and times of one range, or of all ranges, as the script `audience` stores them.
+/// The counts and times of one range or broadcast, or of all ranges, as the script `audience` stores them.
 enum StoredCounts {
     static let countBytes = 4
     static let timeBytes = 6
     static let bytes = MemberOutcome.allCases.count * countBytes + 2 * timeBytes
 
-    /// Returns one more than the milliseconds, or 0 for no time.
+    /// Returns the number that stores a time: one more than the milliseconds; 0 for no time (-1).
     static func value(ofMilliseconds milliseconds: Int64) -> UInt64 {
         milliseconds < 0 ? 0 : UInt64(min(milliseconds, StoredMember.millisecondsMax - 1)) + 1
     }

@@ -5,13 +5,14 @@ import Redis
 /// look-up.
 ///
 /// A cached directory may be outdated, or belong to another segment with the same fingerprint. So the script
-/// `append` checks the bounds that the page itself has. Two segments with the same place evict each other, so
-/// the cache is bounded.
+/// `append` checks the bounds that the page itself has. The number of places is fixed: two segments with the same
+/// place evict each other.
 struct DirectoryCache: ~Copyable {
     /// The number of places: one for each segment of 32 audiences. A power of two.
     static let capacity = 8_192
-    /// The maximum number of bounds of all segments together. They take 4 MiB, and are enough for about 60
-    /// million members, because a page has about 60. Beyond this limit the whole cache is dropped.
+    /// The maximum number of bounds of all segments together. They take 4 MiB, and are enough for about 200 million
+    /// members of large audiences, where a page has about 200 members. Beyond this limit the cache drops
+    /// everything.
     static let boundsMax = 1 << 20
 
     private struct Entry {
@@ -25,11 +26,10 @@ struct DirectoryCache: ~Copyable {
 
     private static func index(_ fingerprint: UInt64) -> Int { Int(fingerprint & UInt64(capacity - 1)) }
 
-    /// Returns the page to which a member's position belongs. If the segment is not in the cache, returns the
-    /// first page, which is the only page of a small segment.
+    /// Returns the bounds of the page to which a member's position belongs. If the segment is not in the cache,
+    /// returns those of the only page of a small segment.
     ///
     /// - Parameter hashTag: the segment's hash tag (``AudienceKey``).
-    /// - Returns: the lower bounds of the page and of the next page; 0 if there is no next page.
     func page(of position: UInt32, hashTag: UnsafeRawBufferPointer) -> PageBounds {
         let fingerprint = KeyFingerprint(hashTag).value
         let index = Self.index(fingerprint)

@@ -14,8 +14,8 @@ enum PageLimits {
     /// The bytes that Redis adds to a string of this length: its header (`sdshdr16`) and the zero byte after
     /// it.
     static let stringOverheadBytes = 6
-    /// The maximum length of a page, in bytes. A longer page is rearranged. A higher limit would mean fewer
-    /// pages to look up in a round. But splitting a page of this length already stops the server for 0.4 ms.
+    /// The maximum length of a page, in bytes. A longer page is rearranged. With a higher limit, a round would have
+    /// fewer pages to read. But splitting a page of this length already stops the server for 0.4 ms.
     static let bytesMax = 4 * largeGrowthBytes - stringOverheadBytes
     /// Returns the length above which a page is split, measured after outdated entries were dropped.
     static func bytesAfterCompaction(of bytesMax: Int) -> Int { bytesMax * 7 / 10 }
@@ -24,16 +24,16 @@ enum PageLimits {
     static let bytesBeforeFull = 6 * largeGrowthBytes
     /// The maximum number of pages of a segment: a directory must fit into one reply.
     static let pagesMax = 16_384
-    /// How often the expiry of a page is renewed while members join.
+    /// If the expiry of a page was last renewed this long ago, the next join renews it.
     static let renewalSeconds: Int64 = 3_600
-    /// The last renewal may be an hour older than the last join, so pages live for at least 25 hours after
-    /// the last join.
+    /// How long a page lives after a renewal: without devices, and with devices. The last renewal may be an hour
+    /// older than the last join. So a page lives for at least 25 hours or 90 days after the last join.
     static let activityLifetimeMilliseconds = StoreLimits.activityLifetimeMilliseconds + renewalSeconds * 1_000
     static let deviceLifetimeMilliseconds = StoreLimits.deviceLifetimeMilliseconds + renewalSeconds * 1_000
-    /// An activity lives for eight hours and stays on the Lock Screen for up to four more (Apple,
-    /// "ActivityKit"). A token that was registered longer ago is dead.
+    /// How long an entry of an activity is kept after the registration of its token. An activity lives for eight
+    /// hours and stays on the Lock Screen for up to four more (Apple, "ActivityKit"). So an older token is dead.
     static let activityLifeMilliseconds: Int64 = 12 * 3_600_000
-    /// How long an entry of a member that left is kept. By then every older entry of the member has arrived.
+    /// How long an entry that says that a member left is kept. By then every older entry of the member has arrived.
     static let leavingKeptMilliseconds: Int64 = 3_600_000
 
     /// Returns how long a page of this many bytes may become before the memory reserved for it grows.

@@ -31,8 +31,8 @@ public struct ActivityInspection: Sendable, Equatable {
     }
 
     public struct HeldCommand: Sendable, Equatable {
-        /// The version of the held command. It is older than the newest version if the newest version carries
-        /// its alert and is not settled.
+        /// The version of the held command. It is older than the newest version while the newest version carries
+        /// the held command's alert and is not settled.
         public var version: Version
         public var command: [UInt8]
         public var carriesAlert: Bool
@@ -45,15 +45,15 @@ public struct ActivityInspection: Sendable, Equatable {
     }
 
     public private(set) var token: InspectedToken?
-    /// When ``token`` was registered. Without a token: when the last token was unregistered or retired; nil:
-    /// there was no token.
+    /// When ``token`` was registered. Without a token: when the last token was unregistered or retired. Nil if there
+    /// never was a token.
     public private(set) var registeredAtMilliseconds: Int64?
     public private(set) var allowsFrequentUpdates = false
     public private(set) var newest: NewestVersion?
     /// The last push that Redis allowed.
     public private(set) var lastPush: LastPush?
-    /// The next push gets a timestamp above this one. It is the timestamp of the last push. After Redis lost
-    /// data, it is the second in which the activity registered again. 0 if there is neither.
+    /// The last assigned `aps.timestamp`; the next push gets a later one. After Redis lost data, this is the second
+    /// in which a worker read the activity's registration again. 0 if there is neither.
     private(set) var lastTimestamp: Int64 = 0
     /// 48 bits of the digest of the state that the activity shows; nil while the state is not known.
     public private(set) var shownDigest: UInt64?
@@ -165,7 +165,7 @@ public struct ActivityInspection: Sendable, Equatable {
 
     // MARK: - By a policy's numbers
 
-    /// Returns how often answers 429 have doubled the spacing that applies now.
+    /// Returns how many doublings by answers 429 apply to the spacing now.
     public func spacingDoublings(_ pace: Policy.Pace, nowMilliseconds now: Int64) -> Int {
         guard let limitedAtMilliseconds, now >= limitedAtMilliseconds else { return 0 }
         let recovered = (now &- limitedAtMilliseconds) / pace.throttleRecoveryMilliseconds
@@ -175,13 +175,13 @@ public struct ActivityInspection: Sendable, Equatable {
     /// Returns the least time between two pushes that applies now.
     public func spacingMilliseconds(_ pace: Policy.Pace, nowMilliseconds now: Int64) -> Int64 {
         let level = spacingDoublings(pace, nowMilliseconds: now)
-        // A spacing is at least one millisecond. Doubled more than 22 times, it would exceed the longest
-        // spacing.
+        // Even a spacing of one millisecond, doubled 22 times, exceeds the longest spacing, an hour. So further
+        // doublings change nothing.
         let throttledSpacing = level == 0 ? 0 : pace.spacingMilliseconds << min(level, 22)
         return max(pace.spacingMilliseconds, min(throttledSpacing, pace.throttledSpacingMaxMilliseconds))
     }
 
-    /// Returns when the next push may be sent; nil: at once.
+    /// Returns the time at which the spacing allows the next push; nil: now.
     public func waitUntilMilliseconds(_ pace: Policy.Pace, nowMilliseconds now: Int64) -> Int64? {
         guard let lastPush, lastPush.atMilliseconds <= now else { return nil }
         let until = lastPush.atMilliseconds &+ spacingMilliseconds(pace, nowMilliseconds: now)

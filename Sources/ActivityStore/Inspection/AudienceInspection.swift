@@ -2,7 +2,7 @@ public import LiveActivity
 
 /// The content of an audience's record in readable form, for display.
 public struct AudienceInspection: Sendable, Equatable {
-    /// The newest version, whether it was sent or was `unchanged`.
+    /// The newest version. It was admitted to be sent, or was `unchanged`.
     public struct NewestVersion: Sendable, Equatable {
         public let version: Version
         public let isSettled: Bool
@@ -21,14 +21,14 @@ public struct AudienceInspection: Sendable, Equatable {
         public let expiration: Int64
     }
 
-    /// The progress of a version through its ranges.
+    /// How far a version has come: which of its ranges are finished, and with which counts.
     public struct Round: Sendable, Equatable {
         public let version: Version
         public let rangeCount: Int
         public let admittedAtMilliseconds: Int64
         /// The indexes of the finished ranges.
         public internal(set) var finishedRanges: Set<Int> = []
-        /// The sum over the finished ranges; the total once the round is finished.
+        /// The sum over the finished ranges.
         public internal(set) var counts = MemberCounts()
         public internal(set) var times = RoundTimes()
 
@@ -36,7 +36,7 @@ public struct AudienceInspection: Sendable, Equatable {
         public let isFinished: Bool
     }
 
-    /// The last recorded position of a range's round.
+    /// The last checkpoint of a range's round.
     public struct Progress: Sendable, Equatable {
         public let range: SegmentRange
         /// The text of the checkpoint, in the format of `Checkpoint`.
@@ -53,9 +53,9 @@ public struct AudienceInspection: Sendable, Equatable {
     public private(set) var channels: [Channel] = []
     public private(set) var newest: NewestVersion?
     public private(set) var admitted: AdmittedVersion?
-    /// The rounds, oldest version first.
+    /// The progress of the last versions, in the order of their admission.
     public private(set) var rounds: [Round] = []
-    /// The last recorded positions, in the order of the ranges.
+    /// The last checkpoints, in the order of the ranges.
     public private(set) var progress: [Progress] = []
     private var fullAtMilliseconds: Int64 = 0
     private var frequentFullAtMilliseconds: Int64 = 0
@@ -92,8 +92,8 @@ public struct AudienceInspection: Sendable, Equatable {
         progress.sort { ($0.range.rangeCount, $0.range.index) < ($1.range.rangeCount, $1.range.index) }
     }
 
-    /// Returns what is left of the audience's budgets of priority 10, for members without and with frequent
-    /// updates.
+    /// Returns what is left now of the audience's two budgets for priority 10: that for members without frequent
+    /// updates, and that for members with them.
     public func budgets(
         _ pace: Policy.Pace,
         nowMilliseconds now: Int64
@@ -137,7 +137,9 @@ extension AudienceInspection.AdmittedVersion {
 }
 
 extension AudienceInspection.Round {
-    /// - Parameter values: all fields of the hash. They say which ranges are finished, and with which counts.
+    /// - Parameters:
+    ///   - part: the field `l`, from which this version's bytes are read.
+    ///   - values: all fields of the hash. They say which ranges are finished, and with which counts.
     fileprivate init(_ part: inout InspectedField, _ values: [[UInt8]: [UInt8]]) throws(InspectionError) {
         let name = Array(part.rest.prefix(StoredVersion.bytes + 2))
         version = try part.storedVersion()

@@ -5,8 +5,8 @@ public struct DeviceInspection: Sendable, Equatable {
     public struct Slot: Sendable, Equatable {
         public var attributesType: String
         public var token: InspectedToken?
-        /// When the token was registered. Without a token: when the last token was unregistered or retired;
-        /// nil: there was no token.
+        /// When the token was registered. Without a token: when the last token was unregistered or retired. Nil if
+        /// there never was a token.
         public var registeredAtMilliseconds: Int64?
         /// The starts that wait for a token, oldest first.
         public var heldStarts: [HeldStart] = []

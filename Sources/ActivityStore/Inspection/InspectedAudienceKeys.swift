@@ -5,7 +5,7 @@ public struct InspectedAudienceKeys: Sendable {
     private let app: [UInt8]
     private let audience: AudienceDigest
 
-    /// Prepares the keys of an audience; nil if the app's name is empty or too long.
+    /// Prepares the keys of an audience; nil if the app's bundle id is empty or too long.
     public init?(app: String, audience: String) {
         self.app = Array(app.utf8)
         self.audience = Array(audience.utf8).withUnsafeBytes { AudienceDigest(of: $0) }

@@ -2,7 +2,7 @@ public import LiveActivity
 import Numbers
 import Redis
 
-/// A field of a device's hash, or a part of an activity's value, is not in the format that the scripts write.
+/// A field of a hash, or a part of a string in Redis, is not in the format that the scripts write.
 public struct InspectionError: Error, Equatable, CustomStringConvertible {
     public var field: String
 
@@ -20,7 +20,7 @@ public struct InspectedToken: Sendable, Equatable {
         self.environment = environment
     }
 
-    /// Reads an activity's token, whose form is a number beside it; nil if there is none.
+    /// Reads an activity's token; nil if there is none. `form` is the number of the token's ``TokenForm``, or 0.
     init?(form: UInt8, _ part: InspectedField) throws(InspectionError) {
         let stored = part.rest
         if form == 0 && stored.isEmpty { return nil }
@@ -39,7 +39,7 @@ public struct InspectedToken: Sendable, Equatable {
 
 /// The pushes that are left in a bucket.
 public struct InspectedBudget: Sendable, Equatable {
-    /// Pushes that could be drawn now, including the reserve.
+    /// How many pushes could be drawn now, including the reserve.
     public let pushesLeft: Int
     public let bucket: Policy.Bucket
     /// When the bucket will be full; nil: it is full.

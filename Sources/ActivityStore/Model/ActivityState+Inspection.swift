@@ -23,8 +23,8 @@ extension ActivityState {
             )
         }
         heldCommand = inspection.heldCommand.map {
-            // Only for the newest version it matters whether the held command is an end. An older held
-            // command is kept only for its alert.
+            // The kind of the held command matters only if the held command is the newest version. Redis keeps
+            // an older held command only for its alert.
             let isEnd = isEnded && $0.version == version
             return HeldCommand(version: $0.version, isEnd: isEnd, command: $0.command, carriesAlert: $0.carriesAlert)
         }
@@ -40,8 +40,8 @@ extension ActivityState {
         }
     }
 
-    /// Returns what the scripts would answer to an update or an end. Ignores the pace: `send` also for a
-    /// command that would have to wait for it.
+    /// Returns what the scripts would answer to an update or an end. Ignores the pace: the verdict is `send` even
+    /// for a command that the scripts would let wait.
     package func verdict(on admission: StateAdmission<[UInt8]>, nowMilliseconds: Int64) -> StoreVerdict {
         var state = self
         // Without a last push, neither the spacing nor a clock that was set back delays the command.
@@ -64,7 +64,7 @@ extension ActivityState {
 }
 
 extension ActivityState {
-    /// Returns the reply to an update or an end that is refused.
+    /// Returns the reply that refuses an update or an end with this verdict.
     func refusalReply(_ call: StateAdmission<[UInt8]>, _ verdict: StoreVerdict) -> StoreReply<[UInt8]> {
         var reply = StoreReply<[UInt8]>(verdict)
         reply.wasNotShown = verdict == .duplicate && call.isEnd && versionState == .notShown

@@ -54,7 +54,7 @@ extension MemberEntry {
         with(identifier: transform(identifier), token: transform(token))
     }
 
-    /// Returns the same entry with its texts in other memory.
+    /// Returns the same entry with this id and token, which have the same text in other memory.
     func with<Other>(identifier: Other, token: Other) -> MemberEntry<Other> {
         MemberEntry<Other>(
             location: location,
@@ -73,7 +73,8 @@ extension MemberEntry {
 extension AudienceCall<[UInt8]> {
     /// Passes the call to `body`, with bytes that are valid while `body` runs.
     public func withBorrowedBytes<Result>(_ body: (AudienceCall<UnsafeRawBufferPointer>) -> Result) -> Result {
-        // All parts are in one buffer, because a closure for each part would have to be nested.
+        // All parts are copied into one buffer, so that one call of `withUnsafeBytes` is enough. With a buffer for
+        // each part, these calls would have to be nested.
         var bytes: [UInt8] = []
         let ranges = map { part in
             bytes += part
@@ -86,7 +87,7 @@ extension AudienceCall<[UInt8]> {
 }
 
 extension AudienceReply {
-    /// Returns the same reply with other bytes.
+    /// Returns the same reply with its bytes transformed.
     public func map<Other>(_ transform: (Bytes) -> Other) -> AudienceReply<Other> {
         var reply = AudienceReply<Other>(verdict)
         reply.waitMilliseconds = waitMilliseconds

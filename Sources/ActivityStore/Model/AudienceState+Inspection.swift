@@ -13,7 +13,7 @@ extension AudienceState {
                 isEnd: $0.isEnd,
                 isStart: $0.isStart,
                 grant: $0.grant,
-                // Not needed: the spacing only delays a command and does not change the verdict.
+                // With this time no command waits for the spacing, so `wait` never hides another verdict.
                 atMilliseconds: 0,
                 body: [],
                 expiration: $0.expiration
@@ -21,8 +21,8 @@ extension AudienceState {
         }
     }
 
-    /// Returns what the script would answer to a command. Ignores the pace: `send` also for a command that
-    /// would have to wait for it.
+    /// Returns what the script would answer to a command. Ignores the pace: the verdict is `send` even for a
+    /// command that the script would let wait.
     package func verdict(
         on admission: AudienceAdmission<[UInt8]>,
         nowMilliseconds: Int64

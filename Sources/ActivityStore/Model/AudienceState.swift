@@ -2,7 +2,7 @@ import LiveActivity
 
 /// The record of an audience in the model, with the rules of the script `audience`.
 package struct AudienceState: Sendable {
-    /// The newest version, whether it was sent or was `unchanged`.
+    /// The newest version. It was admitted to be sent, or was `unchanged`.
     struct NewestVersion: Sendable {
         var version: Version
         var isSettled: Bool
@@ -20,7 +20,7 @@ package struct AudienceState: Sendable {
         var expiration: Int64
     }
 
-    /// The progress of a version's ranges.
+    /// How many ranges and broadcasts a version has, and the results of those that are finished.
     struct Round: Sendable {
         var version: Version
         var rangeCount: UInt16
@@ -148,7 +148,7 @@ package struct AudienceState: Sendable {
         return sendReply(admitted.grant)
     }
 
-    /// Returns why a command is refused; nil if it is the newest version or repeats it.
+    /// Returns why a command is refused; nil if it becomes the newest version or repeats it.
     private func refusal(_ call: AudienceAdmission<[UInt8]>, _ newest: NewestVersion) -> AudienceVerdict? {
         let ended = admitted?.isEnd ?? false
         if let admitted, isRepeat(call, admitted), newest.version == call.version {
@@ -156,13 +156,13 @@ package struct AudienceState: Sendable {
         }
         if call.isStart { return call.version > newest.version ? nil : .superseded }
         if ended { return .ended }
-        // An end is never refused here, because an update never supersedes an end.
+        // An end is not refused even if a newer version exists, because an update never supersedes an end.
         if call.isEnd { return nil }
         if newest.version == call.version { return newest.isSettled ? .duplicate : .superseded }
         return newest.version > call.version ? .superseded : nil
     }
 
-    /// Whether the call repeats the admitted command.
+    /// Whether the call is about the admitted command: it has the same version and kind.
     private func isRepeat(_ call: AudienceAdmission<[UInt8]>, _ admitted: AdmittedVersion) -> Bool {
         admitted.version == call.version && admitted.isEnd == call.isEnd && admitted.isStart == call.isStart
     }
@@ -198,8 +198,9 @@ package struct AudienceState: Sendable {
         return true
     }
 
-    /// Returns the number of ranges for a command: that of the round under way if there is one, else the
-    /// caller's. If the number changed during a round, new ranges would overlap with ranges of this round.
+    /// Returns the number of ranges for a command. If a version of the last hour is not finished in all ranges, this
+    /// is the number of that version: with another number, the new ranges would overlap with its ranges. Otherwise
+    /// it is the caller's number.
     private mutating func rangeCount(_ call: AudienceAdmission<[UInt8]>, now: Int64) -> UInt16 {
         let roundUnderWay = rounds.last {
             $0.totals == nil && now - $0.atMilliseconds < AudienceRecordLimits.rangeCountKeptMilliseconds

@@ -5,7 +5,7 @@ extension DeviceState {
     var departures: [UInt8]? { MemberAudiences.departures(leftAudiences, at: leftAtMilliseconds) }
 
     /// Changes the audiences that the device's registration for an attributes type names.
-    /// - Returns: false, without a change, if too many audiences do not know yet that the device left them.
+    /// - Returns: false, without a change, if too many audiences would not know yet that the device left them.
     mutating func changeAudiences(of type: String, to list: [UInt8], at milliseconds: Int64) -> Bool {
         let new = MemberAudiences.digests(list)
         let others = audiences { $0 != type }
@@ -20,7 +20,8 @@ extension DeviceState {
         return true
     }
 
-    /// Leaves the audiences of these attributes types, whose tokens are dead or unregistered.
+    /// Leaves the audiences that only the registrations of these attributes types name. Their tokens are dead or
+    /// unregistered.
     mutating func leaveAudiences(of types: [String], at milliseconds: Int64) {
         let others = audiences { !types.contains($0) }
         var leaving: [UInt64] = []

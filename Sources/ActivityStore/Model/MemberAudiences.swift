@@ -1,7 +1,7 @@
 import LiveActivity
 
-/// The digests of a member's audiences, and of the audiences that may not know yet that the member left them.
-/// A member is an activity, or a device with one attributes type.
+/// The digests of an activity's audiences, and of the audiences that may not know yet that the activity left
+/// them. The static functions also serve devices.
 public struct MemberAudiences: Hashable, Sendable {
     public internal(set) var currentDigests: [UInt64] = []
     public internal(set) var leftDigests: [UInt64] = []
@@ -9,7 +9,7 @@ public struct MemberAudiences: Hashable, Sendable {
     var isEmpty: Bool { currentDigests.isEmpty && leftDigests.isEmpty }
 
     /// Changes the audiences.
-    /// - Returns: false, without a change, if too many audiences do not know yet that the member left them.
+    /// - Returns: false, without a change, if too many audiences would not know yet that the activity left them.
     mutating func change(to new: [UInt64]) -> Bool {
         let leaving = leftDigests.filter { !new.contains($0) } + currentDigests.filter { !new.contains($0) }
         guard leaving.count <= StoreLimits.departuresMax else { return false }
@@ -17,7 +17,7 @@ public struct MemberAudiences: Hashable, Sendable {
         return true
     }
 
-    /// Whether there are audiences in `audiences`, and a member with the audiences `current` is in all of them.
+    /// Whether a member with the audiences `current` is in all `audiences`; false if `audiences` is empty.
     static func isInAll(_ audiences: [UInt64], current: [UInt64]) -> Bool {
         !audiences.isEmpty && audiences.allSatisfy(current.contains)
     }
@@ -29,7 +29,8 @@ public struct MemberAudiences: Hashable, Sendable {
         currentDigests = []
     }
 
-    /// Returns the audiences that the member has left, as a reply names them; nil if there are none.
+    /// Returns the part of a reply that names the audiences which a member left (``AudienceDepartures``); nil if
+    /// there are none.
     static func departures(_ left: [UInt64], at milliseconds: Int64) -> [UInt8]? {
         guard !left.isEmpty else { return nil }
         var bytes = (0..<AudienceDepartures.timeBytes).map { UInt8(truncatingIfNeeded: milliseconds >> ($0 * 8)) }

@@ -35,8 +35,8 @@ struct SegmentState: Sendable {
         }
     }
 
-    /// Renews the page's expiry. If the page is too long, drops the entries that are outdated, and then
-    /// splits the page if it is still long.
+    /// Renews the page's expiry. If the page is too long, drops the outdated entries. If the page is still long,
+    /// splits it.
     private mutating func arrange(_ bound: UInt32, holdsDevices: Bool, now: Int64) {
         guard var page = pages[bound] else { return }
         if holdsDevices { page.flags |= MemberPage.Flag.holdsDevices }
@@ -103,8 +103,8 @@ struct PageState: Sendable {
         expiresAtMilliseconds = now + lifetime
     }
 
-    /// Keeps the latest entry of each member. Drops this entry too if the member left long ago or is too old
-    /// to be alive.
+    /// Keeps only the latest entry of each member. Drops this entry too if the member left long ago, or registered
+    /// so long ago that it cannot be alive.
     mutating func dropOutdatedEntries(now: Int64) {
         var newest: [[UInt8]: Int] = [:]
         for (index, entry) in entries.enumerated() {
@@ -118,7 +118,7 @@ struct PageState: Sendable {
         capacity = PageLimits.capacity(for: byteCount)
     }
 
-    /// The middle of the bounds; nil if they enclose only one position.
+    /// The position at which the page is split; nil if the page has only one position.
     var middle: UInt32? {
         let end = nextBound == 0 ? MemberLocation.positionsPerSegment : UInt64(nextBound)
         let width = end - UInt64(lowerBound)
@@ -167,7 +167,7 @@ struct StoredEntry: Sendable {
         identity = [isDevice ? 1 : 0] + entry.identifier
     }
 
-    /// How long the entry is kept after the registration or leave that made it.
+    /// How long the entry is kept after the registration or departure that made it.
     var keptMilliseconds: Int64 {
         if isLeaving { return PageLimits.leavingKeptMilliseconds }
         return isDevice ? StoreLimits.deviceLifetimeMilliseconds : PageLimits.activityLifeMilliseconds

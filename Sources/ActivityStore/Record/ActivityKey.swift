@@ -6,9 +6,9 @@ import LiveActivity
 /// stored as sixteen bytes. The sign before them says how the UUID was written: `{app#…}` in lower case,
 /// `{app$…}` in upper case. A UUID in mixed case is stored as text.
 ///
-/// Short keys save time, because Redis reads a key's bytes about ten times for one admission. They save even
-/// more because Redis stores an argument of up to 44 bytes in one piece of memory. A key with a UUID is
-/// binary and cannot be typed: `causeway inspect` finds it.
+/// Short keys save time for two reasons. Redis reads a key's bytes about ten times for one admission, and it
+/// stores an argument of up to 44 bytes in a single piece of memory. A key with a UUID is binary and cannot be
+/// typed; `causeway inspect` finds it.
 public enum ActivityKey {
     static let lowercaseUUID = UInt8(ascii: "#")
     static let uppercaseUUID = UInt8(ascii: "$")
@@ -52,8 +52,8 @@ public enum ActivityKey {
 /// The key of an activity or a device.
 ///
 /// An activity's key is `{app=activity}` (see ``ActivityKey``), a device's is `{app/device}`. A bundle id
-/// contains neither sign, so the two cannot be equal. The braces keep keys that belong together in one slot
-/// of a Redis cluster. Earlier builds used `{app:activity}` for an activity's hash.
+/// contains neither sign, so a device's key is never an activity's. The braces make the app and the id the hash
+/// tag of a Redis cluster. Earlier builds used `{app:activity}` for an activity's hash.
 enum StoreKey {
     /// The length of the longest key, in bytes.
     static let bytesMax = 1_024

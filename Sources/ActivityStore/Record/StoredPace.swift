@@ -1,6 +1,7 @@
 import LiveActivity
 
-/// A bucket as the scripts read it: three bytes of interval, two of pushes, two of reserve.
+/// A bucket as the scripts read it: the milliseconds in which it gains a push (3 bytes), the pushes of a full
+/// bucket (2), and how many of them are reserved for alerts and ends (2).
 enum StoredBucket {
     static let bytes = 7
     private static let intervalMillisecondsMax: Int64 = 3_600_000
@@ -32,9 +33,9 @@ enum StoredBucket {
 
 /// A pace as the scripts read it.
 ///
-/// The spacing and the bucket come first, then the spacing again and the frequent bucket, so that the numbers
-/// for one admission are next to each other. Then come the longest spacing and the time of recovery. Each
-/// time has three bytes.
+/// The spacing and the bucket come first, then the spacing again and the bucket for frequent updates. So the
+/// numbers that one admission needs are next to each other. Then come the longest spacing and the time of
+/// recovery. Each time has three bytes, milliseconds.
 enum StoredPace {
     static let bytes = 26
     private static let timeBytes = 3

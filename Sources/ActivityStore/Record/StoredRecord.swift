@@ -2,9 +2,9 @@
 ///
 /// Most of a script's time goes into its calls of Redis and into the strings that it makes. So an activity is
 /// one string, and one MGET reads many activities. The parts that a send verdict or a settlement changes come
-/// first and are overwritten in place (SETRANGE, which keeps length and expiry). The reply to a granted
-/// command is the value as it was read. Parts that few activities have come after the token. Numbers are
-/// little-endian, as on nearly every server, so its scripts need not reorder bytes.
+/// first, so that the script overwrites them in place (SETRANGE, which keeps length and expiry). The reply to a
+/// granted command may be the value as it was read. Parts that few activities have come after the token. Numbers
+/// are little-endian, as on nearly every server, so the scripts need not reorder bytes.
 ///
 /// | bytes | meaning |
 /// | --- | --- |
@@ -25,18 +25,19 @@
 /// | part | bytes |
 /// | --- | --- |
 /// | the accepted alert | the version of the newest command whose alert APNs has accepted (13): no older alert rings after it |
-/// | the audiences | how many audiences it is in (1), how many may not know yet that it left them (1), the digest of each (8) |
+/// | the audiences | how many audiences the activity is in (1), how many may not know yet that it left them (1), the digest of each (8) |
 /// | the last token that died | its fingerprint (12) |
-/// | the last 429 | the doublings of the spacing after APNs last limited the token (1), when that was (6, server milliseconds) |
+/// | the last 429 | how often the spacing is doubled since this 429 (1), when Redis recorded the 429 (6, server milliseconds) |
 /// | the start | the version of the newest start that got a send verdict (13); 14 bytes more until it is accepted |
 /// | the held command | its version in digits (30) and the command; it exists in the states `h` to `l`, `x` and `y` |
 ///
-/// Until a start is accepted its part also has `a`, or `s` once it is settled (1), the timestamp that it was
-/// assigned (5), and the claim of the record that got the verdict (8). Values of earlier builds have no
-/// accepted alert. ``AudienceList`` describes digests.
+/// The 14 bytes of a start that is not accepted yet are: `a`, or `s` once the start is settled (1); the timestamp
+/// that Redis assigned to the start (5); and the claim of the record that got the verdict (8). Values of earlier
+/// builds have no accepted alert. ``AudienceList`` describes digests.
 ///
-/// A value whose length is not the sum of its parts was not written by Causeway, and only its own call fails.
-/// A value of a token of 160 hexadecimal digits has 130 bytes; the allocator gives it a block of 160.
+/// If the length of a value is not the sum of its parts, Causeway did not write the value, and only the call with
+/// this key fails. A value with only a token of 160 hexadecimal digits has 130 bytes; the allocator gives it a
+/// block of 160.
 enum StoredRecord {
     // Where the parts begin, counted from 0.
     static let tokenCountOffset = 4
@@ -48,8 +49,8 @@ enum StoredRecord {
     static let assignedTimestampOffset = 39
     static let registeredAtOffset = 44
     static let tokenOffset = 50
-    /// Added to the number of the token's bytes if an accepted alert, or a list of audiences, follows the
-    /// token. The number of the token's bytes is far lower.
+    /// Each of these is added to the number of the token's bytes if the part follows the token: an accepted alert,
+    /// or the audiences. The number of the token's bytes is far lower.
     static let acceptedAlertFollows = 32_768
     static let audiencesFollow = 16_384
     static let countFlags = acceptedAlertFollows | audiencesFollow
@@ -63,8 +64,8 @@ enum StoredRecord {
     enum StateBit {
         /// Whether the newest version has drawn on the bucket.
         static let hasDrawn: UInt8 = 128
-        /// Set in every letter of ASCII. The script clears it if the last assigned timestamp is not the
-        /// newest version's own, and is stored in bytes 40–44.
+        /// A bit that every ASCII letter has. If it is set, the last assigned timestamp is the newest version's
+        /// own. If the script has cleared it, the last assigned timestamp is in bytes 40–44.
         static let isOwnTimestamp: UInt8 = 64
     }
 
@@ -73,9 +74,9 @@ enum StoredRecord {
         static let frequentUpdates: UInt8 = 8
         /// Whether the value has the part about the last 429.
         static let limited: UInt8 = 16
-        /// Whether the value has a start with its claim.
+        /// Whether the start's part has a claim, because the start is not accepted yet.
         static let claimed: UInt8 = 32
-        /// Whether the value has a start.
+        /// Whether the value has the part about a start.
         static let started: UInt8 = 64
         /// Whether the value has the fingerprint of the last token that APNs has declared dead.
         static let retired: UInt8 = 128

@@ -8,11 +8,11 @@ import Redis
 /// Tokens are opaque, but all known tokens of Apple are lower-case hexadecimal digits. Such a token is
 /// packed, two digits in a byte, which saves a fifth of a hash.
 enum TokenText {
-    /// The length of the part in the field `t`, after the registration's time. The rest of the token is in
-    /// the field `u`. A hash whose values have at most 64 bytes keeps its compact encoding
-    /// (`hash-max-listpack-value`).
+    /// The maximum length of the token's part in the field `t`, where it follows the registration's time. The rest
+    /// of the token is in the field `u`. So no value of the hash has more than 64 bytes, and Redis keeps the
+    /// hash in its compact encoding (`hash-max-listpack-value`).
     static let headBytesMax = 64 - StoredTime.digits
-    /// The longest stored token: a letter and a token of ``StoreLimits/tokenBytesMax`` that cannot be packed.
+    /// The maximum length of a stored token: a letter, and ``StoreLimits/tokenBytesMax`` bytes that cannot be packed.
     static let bytesMax = StoreLimits.tokenBytesMax + 1
 
     /// Writes a token as it is stored, and returns the length.

@@ -1,50 +1,54 @@
--- The script `admit`: decides about a command, a held command, a registration or a look-up of a token, and records how a version
--- of an activity ended. A name between two at signs is a constant that the program substitutes (StoreScript.swift).
+-- The script `admit`: decides about commands, registrations, held commands and look-ups of tokens, and records how a
+-- version of an activity ended. A name between two at signs is a constant; the program replaces it by its value
+-- (StoreScript.swift).
 --
--- Every operation reads and decides first. Then it writes all changes with one SET or SETRANGE (for a device: one HSET, then at
--- most one PEXPIRE). So a server that is out of memory refuses all of an operation or nothing. Time is the server's (TIME): one
--- clock for all workers. KEYS[1] is the key. StoredRecord.swift says how an activity is stored.
+-- Every operation reads and decides first. Then it writes all changes with one SET or SETRANGE (for a device: one
+-- HSET, then at most one PEXPIRE). So a server that is out of memory refuses a whole operation, never a part of it.
+-- The time is the server's (TIME), so all workers decide by the same clock. KEYS[1] is the key. StoredRecord.swift
+-- says how an activity is stored.
 --
 -- Replies. A reply is one string. It begins with a word; some words are followed by data that StoreSession
 -- reads. After a start's `send` comes its timestamp.
--- An update or end that is sent has another reply. If it is sent with its own timestamp and at the priority
+-- An update or end that may be sent has another reply. If it keeps its own timestamp and gets the priority
 -- that it asked for, the reply may be the activity's value as it was read. StoreSession then computes the
--- rest of the budget from this value and the clock. Otherwise the reply is a number: the timestamp times
--- 65,536, plus a digit for the priority times 16,384, plus the rest of the budget. The digit is 1 for
--- priority 5, 2 for 10, and 3 for 5 because the budget for 10 is used up.
+-- pushes left in the budget from this value and the clock. Otherwise the reply is a number: the timestamp
+-- times 65,536, plus a digit for the priority times 16,384, plus the pushes left. The digit is 1 for
+-- priority 5, 2 for 10, and 3 if the command asked for 10 and gets 5, because its budget is used up.
 --
--- Batches. Updates, ends and settlements come in batches, because a call of a script costs nearly as much as
--- an admission. KEYS are the keys. ARGV is one string with all calls (CallBatch.swift), and then the paces.
--- One MGET reads all values: at most 64 of up to 128 KiB, usually a few hundred KiB together. Then the script
--- decides and writes each key separately, and each key fails alone. For this the script calls Redis with
--- `pcall`, and checks lengths before it reads a value: an error of Lua would fail the whole batch. Only the
--- clock is read once for all keys. If a key may come a second time, its call says so, and the value is read
--- again.
+-- Batches. Updates, ends and settlements come in batches, because calling a script costs nearly as much as an
+-- admission. KEYS are the keys. ARGV[1] is one string with all calls (CallBatch.swift); the paces follow. One
+-- MGET reads the values of all keys: at most 64 values. A value has some hundred bytes, or up to 128 KiB more
+-- with a held command. Then the script decides and writes each key separately, and each key fails alone. For
+-- this the script calls Redis with `pcall`, and checks lengths before it reads a value: an error of Lua would
+-- fail the whole batch. Only the clock is read once for all keys. If an earlier call may have the same key, a
+-- bit of the later call says so, and the script reads the value again.
 --
 -- The reply to a batch is an array. First it has the replies in the order of the keys. Then, in the same
--- order, it has the values of the keys that are answered with a number: as they were read, up to the end of
--- the accepted alert. Last comes the clock, if a reply needs it. If the array would have only one element,
--- the reply is this element alone. The replies of a batch have limited room for held commands. If a held
--- command does not fit any more, an update is answered with `wait` (one millisecond), and a registration with
--- `full`.
+-- order, it has the values of those updates and ends that are answered with a number: as they were read, up
+-- to the end of the accepted alert. Last comes the clock, if a reply needs it. If the array would have only
+-- one element, the reply is this element alone. The replies of a batch have limited room for held commands.
+-- If a held command does not fit any more, the script answers an update or end with `wait` (one millisecond),
+-- and a registration with `full`.
 --
 -- All other operations have a letter as their first argument. Registrations of activities come in batches too
--- (RegistrationBatch.swift), together with confirmations that audiences know of departures. They are answered
--- with an array of words. The remaining operations come alone.
+-- (RegistrationBatch.swift), together with confirmations that audiences know of departures. The reply to such
+-- a batch is an array with a word for each call; to a single call it is the word. All further operations come
+-- alone.
 --
 -- Audiences. An activity that is or was in audiences stores two lists after its token: its audiences, and the
 -- audiences that may not know yet that it left them. It leaves audiences when its token is retired, its end
--- is accepted, it is unregistered, or a registration no longer names them. The reply then has a `=`, the time
--- of the registration, and the digests of all audiences that were left. Replies repeat this part until a
--- worker confirms it with the same time. Until then an admission is answered with `leaves`. `registered+`
--- says that the activity was in all named audiences before. For an activity in an audience, the script does
--- not know the shown state, because a push to the audience may have replaced it.
+-- is accepted, it is unregistered, or a registration no longer names them. The reply then has a `=`, the
+-- stored time of the registration, and the digests of all audiences that the activity left. Later replies
+-- repeat this part until a worker confirms it with the same time. Until then the script answers an update or
+-- end with `leaves`. `registered+` says that the activity was in all named audiences before. For an activity
+-- in an audience, the script does not know the shown state, because a push to the audience may have replaced
+-- it.
 --
--- Expiry. A change of a value's length, newest version or token writes the whole value with a new expiry. A
--- send verdict overwrites only a part of the record and keeps the expiry, but once in 1,000 seconds it renews
--- the expiry. A settlement that only changes the state and the digest keeps the expiry. Every key expires, so
--- every eviction policy of Redis except `noeviction` may drop activities. The worker warns at its start of
--- such a policy.
+-- Expiry. An operation that changes a value's length, newest version or token writes the whole value with a
+-- new expiry. A send verdict overwrites only a part of the value and keeps the expiry; the first one in each
+-- 1,000 seconds renews the expiry. A settlement that only changes the state and the digest keeps the expiry.
+-- The key of every activity and device expires, so every eviction policy of Redis except `noeviction` may drop
+-- it. If Redis has such a policy, the worker warns when it connects.
 --
 -- Speed. These are slow in Redis' Lua: a call of Redis, a call of a function, a new string (eight
 -- instructions for each of its bytes, because Lua hashes it), a conversion between number and text, each
@@ -54,32 +58,32 @@
 -- Usual updates and settlements of activities without rare parts take a short path before everything else.
 -- The long path would decide the same.
 --
--- Starts. A start may be sent only once, but a worker asks again if the reply was lost. The claim
--- distinguishes the record that may be sent from other records of the same start. A worker asks again with a
--- claim only while APNs has processed no push of this record. So the verdict and the timestamp are repeated,
--- and nothing changes. Every other record gets `unknown` or, once the start is settled, `duplicate`, and
--- changes nothing. A settlement as `unknown` keeps the claim, because the record with the claim may still be
--- about to be sent. A deferred record has a new claim and names the previous claim. The first such record
--- replaces the claim. A repetition is refused in two cases only: an end has come since, or a newer state has
--- come and the activity has a token, so it lives without this start.
+-- Starts. A start may be sent only once, but a worker asks again if the reply was lost. The claim identifies
+-- the one record of the start that may be sent. A worker asks again with a claim only while APNs has processed
+-- no push of this record. So the script repeats the verdict and the timestamp, and changes nothing. Every
+-- other record of the start gets `unknown` or, once the start is settled, `duplicate`, and changes nothing. A
+-- settlement as `unknown` keeps the claim, because a worker may still be about to send the record that has the
+-- claim. A record that was deferred has a new claim and names its previous one. The first record that names
+-- the stored claim replaces it. The script refuses to repeat a verdict in two cases only: an end has come
+-- since, or a newer state has come and the activity has a token, so it lives without this start.
 --
 -- Budget. The bucket is one number, the time at which it will be full if nothing more is drawn (the generic
 -- cell rate algorithm). A draw moves that time by one interval. The time may not be further ahead than the
--- intervals of a full bucket. A version draws once, however often it is repeated. A version that was demoted
--- may draw when it is admitted again. A draw is not refunded if the push fails, because the phone may have
--- counted the push.
+-- intervals of a full bucket. A version draws once, however often it is repeated. A version that asked for
+-- priority 10 and got 5 may draw when it is admitted again. A draw is not refunded if the push fails, because
+-- the phone may have counted the push.
 --
 -- Devices. A device's hash has the fields `t u w d m`, each followed by `:` and the attributes type. `t` and
 -- `u` are the token, `w` the held starts, `d` the last token that APNs has declared dead, `m` the audiences
--- that its registration names. Two fields are for all types. `l` has the time of the last departure and the
--- audiences that may not know of it. `s` is when the bucket of starts will be full, followed, once something
--- was refunded, by the milliseconds refunded so far.
+-- that the registration of this type names. Two fields are for all types. `l` has the time of the last
+-- departure, and the audiences that may not know yet that the device left them. `s` has the time at which the
+-- bucket of starts will be full. After the first refund, the sum of all refunds in milliseconds follows.
 --
 -- States of the newest version. An upper-case letter says that the version is an end. Then only a start opens
 -- the activity again. A newer version begins at `w`, `a`, `b` or `s` and drops the held command. If the held
--- command has an alert, the newer version begins at `x` or `y` instead and keeps the held command until the
--- alert is known to have been sent. The reason: the newest version carries that alert, but its worker may
--- die, and then the version may come again without the alert.
+-- command has an alert, the newer version begins at `x` or `y` instead, and the script keeps the held command
+-- until the newer version is settled. The reason: the newer version carries that alert, but its worker may
+-- die, and then another worker may bring the version again without the alert.
 --
 --     n NO_VERSION      there is no version yet
 --     w WAITING         waits for pace or a token: to `a` by a send verdict, `h` `i` by a hold, `s` when unchanged, `s` `f` when settled
@@ -94,7 +98,8 @@
 
 local byte, char, sub, call = string.byte, string.char, string.sub, redis.pcall
 local read, pack = struct.unpack, struct.pack
--- 24 hours, plus more than the 1,000 seconds in which a send verdict does not renew the expiry.
+-- How long a value is stored, in milliseconds: 24 hours, plus more than the 1,000 seconds in which a send
+-- verdict does not renew the expiry.
 local ACTIVITY_LIFETIME = '@ACTIVITY_LIFETIME_MILLISECONDS@'
 local UPDATES_SECONDS = @UPDATES_SECONDS@
 -- The value of an activity that Redis does not know.
@@ -103,11 +108,11 @@ local MALFORMED = {err = 'MALFORMED the value is not an activity of Causeway'}
 local operation = ARGV[1]
 
 if #operation > 1 then
-  -- The maximum length of the held commands in all replies of a batch together: one command of any length, or
-  -- several shorter ones.
+  -- The maximum length of all held commands in the replies of a batch together. A held command that is the
+  -- first in its batch always fits.
   local HELD_BYTES = @REPLY_STRING_BYTES_MAX@
-  -- A format without a byte order uses the server's own order and takes fewer instructions. Nearly every
-  -- server is little-endian.
+  -- The stored numbers are little-endian. A format without a byte order uses the server's own order and takes
+  -- fewer instructions. Nearly every server is little-endian.
   local order = pack('I2', 1) == '\1\0' and '' or '<'
   local CALL, RECORD, RECORD_AND_BUCKET = order .. 'c13I7I6', order .. 'I7I6I7I5', order .. 'I7I6I7I5I8I6'
   local SETTLED, FULL = order .. 'I6B', order .. 'I6'
@@ -118,22 +123,24 @@ if #operation > 1 then
   if values.err then return values end
   -- The clock. It is read once for all keys, and only if one of them needs it.
   local now, seconds, thousandBegan, sentMin, sentNow, drawnNow
-  -- The index of the last call whose command is older than the longest life of an activity.
+  -- The index of the last call whose command is older than the longest time for which the system shows an
+  -- activity.
   local oldIndex
-  -- The index of the last call whose command is read again because the server lost data.
+  -- The index of the last call whose command a worker read again because the server lost data.
   local againIndex
-  -- What the last update or end asked for. Most often the next one asks for the same, so these are computed
-  -- only when they change.
+  -- What the last update or end asked for. Most often the next one asks for the same, so the script computes
+  -- these variables only if the next one asks for something else.
   local asked, numberOfPace, isHigh, mayUseReserve
   local format = RECORD
-  -- `shape` is a value's first seven bytes as one number: the end of its life, its lengths and its kind. If
-  -- it is between `shapeMin` and `shapeMax`, the value is usual: it has the kind and the lengths of the last
-  -- usual value, and its activity still lives. If its pace and bucket are also those of the last usual value,
-  -- two comparisons decide. Its command is sent at once if the last push was not after `sentMax`, and at
+  -- `shape` is a value's first seven bytes as one number: the last second in which the activity takes
+  -- updates, the length of its token with two flags, and the token's form with more flags. If `shape` is
+  -- between `shapeMin` and `shapeMax`, the value is usual: it has the length, form and flags of the last usual
+  -- value, and its activity still takes updates. If its pace and bucket are also those of the last usual value,
+  -- two comparisons decide. The command may be sent at once if the last push was not after `sentMax`, and gets
   -- priority 10 if the bucket will be full not after `fullMax`.
   local shapeMin, shapeMax, usualSize = math.huge, 0, -1
   local usualPace, sentMax, fullMax, fullMaxOfReserve, nextFull
-  -- The pace and the bucket that were read last.
+  -- Which pace and bucket were read last, and their numbers.
   local paceNumber, paceBucket, pace, leastSpacing, interval, pushes, reserved
 
   for index = 1, count do
@@ -179,8 +186,9 @@ if #operation > 1 then
       end
       local shape, shown, stateAndSent, newest, _, full = read(format, value)
       -- The most frequent case: an update or its acceptance, no end, of an activity without rare parts. A
-      -- letter below 64 says that the last timestamp is in bytes 40 to 44. This is usual for `w` (55) and `s`
-      -- (51): their version was not sent, so the last timestamp is that of an earlier version.
+      -- letter below 64 says that the last assigned timestamp is in bytes 40 to 44. This is usual for `w`
+      -- (stored as 55) and `s` (51) if their version was not sent: the last assigned timestamp is then that of
+      -- an earlier version.
       local letter = stateAndSent % @HAS_DRAWN@
       if shape < shapeMin or shape >= shapeMax then
         local kindAndLength = (shape - shape % 4294967296) / 4294967296
@@ -327,21 +335,22 @@ if #operation > 1 then
           or acceptedTime == time and (acceptedHigh > high or acceptedHigh == high and acceptedLow >= low)
       end
       local same = sub(value, @VERSION@, @FULL_AT@ - 1) == head and state ~= @NO_VERSION@
-      -- A settlement says how a version ended, that APNs limits the activity, or that APNs has declared a
-      -- token dead. It changes only existing values and never creates an activity. The reply is 1 if the
-      -- token was retired, else 0. Acceptance overrides the other outcomes, even if it arrives first. The
-      -- reason: one worker may have sent a start while another settles this start as unknown.
-      -- The spacing is doubled once for each push with a 429, even if its 429 is reported several times: only
-      -- if a send verdict came after the last recorded 429, or if the clock was set back.
-      -- The registration time of a retired token is raised by one, so that a repeated delivery of its
-      -- registration is stale. The token's fingerprint is kept, so that a command with this token does not
-      -- bring it back.
+      -- A settlement says how a version ended, that APNs limits the activity's token (429), or that APNs has
+      -- declared a token dead. It changes only existing values and never creates an activity. The reply is 1
+      -- if the token was retired, else 0. Acceptance overrides the other outcomes, even if it arrives first.
+      -- The reason: one worker may have sent a start while another settles this start as unknown.
+      -- Each push with a 429 doubles the spacing once, even if workers report its 429 several times. So the
+      -- spacing is doubled only if a send verdict came after the last recorded 429, or if the clock was set
+      -- back.
+      -- The script raises the registration time of a retired token by a millisecond, so that a repeated
+      -- delivery of its registration is stale. It keeps the token's fingerprint, so that a command with this
+      -- token does not bring it back.
       if settles then
         reply = 0
         if isNew then break end
         local digestBefore, frees = shown, false
         letter = state
-        -- New contents of the parts about a 429 and about a start; nil: the part stays.
+        -- The new contents of the parts about a 429 and about a start; nil: the part does not change.
         local limit, begun
         if request == @LIMITS@ then
           if lifeEnd > 0 then
@@ -377,8 +386,9 @@ if #operation > 1 then
         end
         local rings = alert and not isAlertAccepted and request == @ACCEPTED@
         local written
-        -- The registration's time is raised, so that a repeated delivery of the registration is stale and
-        -- does not bring the member back.
+        -- Whether the activity leaves its audiences because its end was accepted. Then the script raises the
+        -- registration's time by a millisecond, so that a repeated delivery of the registration is stale and
+        -- does not bring the activity back into the audiences.
         local leavesAtEnd = audiences and audiences ~= '' and request == @ACCEPTED@ and same and ended and reply == 0
         if limit or begun or frees or rings or reply == 1 or leavesAtEnd then
           registeredAt = registeredAt or read('<I6', value, @REGISTERED_AT@)
@@ -423,8 +433,8 @@ if #operation > 1 then
         break
       end
 
-      -- Updates and ends. A token that Redis already has keeps its registration time when a command brings it
-      -- again.
+      -- From here on the call is an update or an end. If the command brings the token that Redis already has,
+      -- the token keeps its registration time.
       local registers, whole, isEnd = false, isNew or state == @NO_VERSION@, request >= @END@
       if isEnd then request = request - @END@ end
       if token and tokenAt >= read('<I6', value, @REGISTERED_AT@)
@@ -433,7 +443,8 @@ if #operation > 1 then
       then
         registers, whole = true, true
         if againIndex == index and kind % @FREQUENT@ == 0 and seconds > last then
-          -- The same as for a registration that is read again after a loss: the next timestamp is one above the present second.
+          -- As for a registration that is read again after a loss of data, the next timestamp is above the present
+          -- second.
           local letter = stateAndSent % 256
           if letter % @HAS_DRAWN@ >= @OWN_TIMESTAMP@ then letter = letter - @OWN_TIMESTAMP@ end
           value = sub(value, 1, @STATE@ - 1) .. char(letter) .. sub(value, @STATE@ + 1, @ASSIGNED@ - 1) .. pack('<I5', seconds)
@@ -595,7 +606,8 @@ if #operation > 1 then
         if whole or drops then
           if record then value = sub(value, 1, @DIGEST@ - 1) .. record .. sub(value, @DIGEST@ + #record, drops and heldAt - 1 or -1) end
           if isNew then
-            -- MGET also reports a key as absent if its value is not a string. NX keeps such a value.
+            -- MGET also reports a key as absent if its value is not a string. With NX the script does not
+            -- overwrite such a value.
             written = call('SET', key, value, 'PX', ACTIVITY_LIFETIME, 'NX')
               or {err = 'WRONGTYPE the key holds what is not an activity of Causeway'}
           else
@@ -621,23 +633,23 @@ if #operation > 1 then
   if answers == 1 then return keys[1] end
   return keys
 end
--- Starts, holds, registrations, unregistrations and look-ups of tokens. Registrations of activities come in batches, all others
--- alone.
+-- All operations that a letter names: starts, holds, registrations, unregistrations, look-ups of tokens,
+-- confirmations and `reopen`. Registrations and confirmations of activities come in batches, all others alone.
 --
--- The field `w` of a device's attributes type holds the starts that wait for its token, oldest version first and one for each
--- activity. Each start has two bytes with the length of its activity's id, four with the length of its command, its version, the
--- id and the command.
+-- The field `w` of a device's attributes type has the starts that wait for the token of this type, oldest version
+-- first and one for each activity. Each start has two bytes with the length of its activity's id, four with the
+-- length of its command, its version (30 digits), the id and the command.
 local isBatch = operation == 'r' and ARGV[2] == ''
 if not isBatch then call = redis.call end
 local key = KEYS[1]
 local DEVICE_LIFETIME = @DEVICE_LIFETIME_MILLISECONDS@
 local HELD_STARTS_MAX = @HELD_STARTS_MAX@
 local TIMESTAMP_MAX, TIME_MAX = @TIMESTAMP_MAX@, @TIME_MAX@
--- The total length of the held commands in the replies of this batch so far. The replies have limited room
--- for them.
+-- The total length of the held commands that the replies of this batch have so far. The replies of a batch
+-- have limited room for held commands.
 local heldBytes = 0
 
--- Returns the digests of a list that another list does not have.
+-- Returns the digests of `list` that `other` does not have.
 local function without(list, other)
   local kept = ''
   for at = 1, #list, 8 do
@@ -662,8 +674,9 @@ local function write(changes, lifetime)
   call('PEXPIRE', key, lifetime)
 end
 
--- Whether the version at the beginning of one value is newer than another's. Versions are compared as numbers of at most 53 bits:
--- Lua compares strings by the locale and stops at a zero byte.
+-- Whether the version at the beginning of `left` is newer than the version at the beginning of `right`. The script
+-- compares them as three numbers, because their bytes are little-endian, and because Lua compares strings by the
+-- locale. A number of Lua is exact up to 53 bits, so the eight bytes of the sequence are two numbers.
 local function isNewer(left, right)
   local timestamp, low, high = read('<I5I4I4', left)
   local rightTimestamp, rightLow, rightHigh = read('<I5I4I4', right)
@@ -671,8 +684,9 @@ local function isNewer(left, right)
   return high > rightHigh or high == rightHigh and low > rightLow
 end
 
--- Returns a state's lower-case letter, whether the version is an end, and the state's other bits: a number
--- that is added to a letter to make the byte.
+-- Returns the lower-case letter of a state's byte, whether the newest version is an end, and the difference
+-- between the byte and the letter. Another letter plus this difference is the byte of that letter's state,
+-- with the same other bits.
 local function splitState(state)
   local letter = state % @HAS_DRAWN@
   if letter < @OWN_TIMESTAMP@ then letter = letter + @OWN_TIMESTAMP@ end
@@ -681,7 +695,8 @@ local function splitState(state)
   return letter, ended, state - letter
 end
 
--- Performs an operation on an activity with this value.
+-- Performs an operation on an activity with this value, and returns the reply. `at` and the parameters after it
+-- are those of a registration; `at` is also the time of a confirmation.
 local function perform(operation, key, value, at, newForm, newToken, after, frequentUpdates, source, list)
   if #value < @RECORD_BYTES@ then return MALFORMED end
   local lifeEnd, length, kind = read('<I4I2B', value)
@@ -743,8 +758,8 @@ local function perform(operation, key, value, at, newForm, newToken, after, freq
         if claimed ~= claim and (claimed == '' or claimed ~= previousClaim) then
           return byte(start, 14) == @SENDING@ and 'unknown' or 'duplicate'
         end
-        -- In state `b` the start is the newest version, so a token does not refuse the start: it belongs to
-        -- the activity's previous life.
+        -- In state `b` the start is the newest version, and APNs has not processed it yet. So a token that
+        -- has registered since belongs to the activity's previous life, and the start may still be sent.
         if ended or state ~= @START_SENDING@ and form > 0 then return 'superseded' end
         if claimed ~= claim then
           start = sub(start, 1, 19) .. claim
@@ -783,8 +798,8 @@ local function perform(operation, key, value, at, newForm, newToken, after, freq
 
   if operation == 'r' then
     if source == @FROM_COMMAND@ then
-      -- The token came with a command. A token that Redis already has keeps its registration time; a retired
-      -- one is refused.
+      -- The token came with a command. If Redis already has this token, the token keeps its registration
+      -- time. If this is the last token that APNs has declared dead, the script refuses it.
       if form == newForm and token == newToken then
         at = registeredAt
       elseif retired ~= '' and sub(redis.sha1hex(newToken .. char(newForm)), 1, @RETIRED_BYTES@) == retired then
@@ -797,7 +812,7 @@ local function perform(operation, key, value, at, newForm, newToken, after, freq
     if list then
       local gone = without(leftAudiences, list) .. without(audiences, list)
       if #gone > 8 * @LEAVES_MAX@ then return 'full' end
-      -- A push to an audience may have replaced the shown state, so it is not known.
+      -- A push to an audience may have replaced the shown state, so the script no longer knows the state.
       if list ~= '' or audiences ~= '' or leftAudiences ~= '' then shown = '\0\0\0\0\0\0' end
       if list ~= '' and without(list, audiences) == '' then reply = 'registered+' end
       audiences, leftAudiences = list, gone
@@ -869,7 +884,7 @@ if isBatch then
   if values.err then return values end
   local _, seconds = serverTime()
   local lifeEnd = seconds + UPDATES_SECONDS
-  -- The part of a new activity's value between the token's form and the registration's time.
+  -- The bytes of a new activity's value between the token's form and the registration's time.
   local fresh = sub(UNKNOWN, @DIGEST@, @REGISTERED_AT@ - 1)
   for index = 1, #KEYS do
     local key, value = KEYS[index], values[index]
@@ -897,8 +912,8 @@ if isBatch then
           (bits % 16 - bits % 4) / 4, list)
       end
     else
-      -- Most activities that register are new to Redis. Then the rest of the value is a copy of the call's
-      -- bytes.
+      -- Most activities that register are new to Redis. Then everything after `middle` is a copy of the
+      -- call's bytes.
       local middle = fresh
       if (bits % 16 - bits % 4) / 4 == @FROM_READING_AGAIN@ then
         middle = sub(fresh, 1, @STATE@ - @DIGEST@) .. char(@NO_VERSION@ - @OWN_TIMESTAMP@)
@@ -918,11 +933,11 @@ if operation == 's' or ARGV[2] == '' then return perform(operation, key, call('G
 
 local suffix = ARGV[2]
 
--- Returns the part of a reply that names the audiences that were left, as in the field `l`.
+-- Returns the part of a reply that names the audiences that the device left: a `=` and the field `l`.
 local function leaves(l) return l and #l > 6 and '=' .. l or '' end
 
--- Returns the audiences of a list that no other attributes type of the device names and that the field `l`
--- does not have.
+-- Returns those audiences of the list `gone` that the device now leaves: the field `l` does not have them, and no
+-- attributes type names them except the types in `isLeft`.
 local function leaving(gone, isLeft, l)
   local all = gone == '' and {} or call('HGETALL', key)
   for index = 1, #all, 2 do
@@ -931,7 +946,8 @@ local function leaving(gone, isLeft, l)
   return without(gone, sub(l, 7))
 end
 
--- Returns the field `l` for the audiences that were left. If some are new, its time is later than before.
+-- Returns the new field `l` with the audiences `left`. If `isMore`, the device has just left some of them, and
+-- the field gets a later time than before. So a confirmation with the former time has no effect.
 local function leftAt(at, left, isMore, l)
   if left == '' then return '' end
   local before = #l > 6 and read('<I6', l) or 0
@@ -988,8 +1004,9 @@ if operation == 'r' then
     if #more + #kept > 8 * @LEAVES_MAX@ then return 'full' end
     l = leftAt(sub(registration, 1, 13) + 0, kept .. more, more ~= '', l)
   end
-  -- Returns the held start after the given one. If the given start is no longer held: the first held start
-  -- that is not older.
+  -- Finds the held start that the reply returns. ARGV[5] and ARGV[6] name the start in the previous reply: its
+  -- version and its activity. The reply has the next start; without a previous reply, the first. If the named
+  -- start is no longer held, the reply has the first start that is not older.
   local after, position, isAfter, nextStart, later = ARGV[5], 1, ARGV[5] == '', nil, nil
   while w and position <= #w and not nextStart do
     local start, activityLength, commandLength = position, read('<I2I4', w, position)
@@ -1005,8 +1022,8 @@ if operation == 'r' then
     end
   end
   if not isAfter then nextStart = later end
-  -- A stale registration that is read again still returns the start that waits for the known token: the known
-  -- token's own registration may be settled, and then no worker reads it again.
+  -- A stale registration also returns a start that waits, and its worker sends the start with the known, newer
+  -- token. The reason: the registration of the known token may be settled, and then no worker reads it again.
   local gone = list and leaves(l) or ''
   if gone ~= '' and nextStart then nextStart = '' end
   if isStale then return (nextStart and 'registered' .. nextStart or 'stale') .. gone end

@@ -1,21 +1,24 @@
--- The script `append`: adds entries to pages of audiences' segments. KEYS are the pages, one for each entry. ARGV are the entries
--- (StoredMember.swift). MemberPage.swift says how a page is stored, PageLimits.swift how long it may be.
+-- The script `append`: adds entries to pages of audiences' segments. ARGV are the entries (StoredMember.swift). KEYS
+-- has the page of each entry, in the same order. MemberPage.swift says how a page is stored, PageLimits.swift how
+-- long it may be.
 --
 -- The reply is an array with a number for each entry:
 --
---     0    the page does not exist, has other bounds, or takes no entry: nothing was changed
+--     0    the page does not exist, has other bounds, or takes no more entries: nothing was changed
 --     1    the entry was added
---     2    the entry was added, and `arrange` must rearrange the page or renew its expiry
+--     2    the entry was added, and the worker must call `arrange`, which rearranges the page or renews its expiry
 --
--- Each entry is added separately and fails alone: an error of Redis becomes the reply to its entry.
+-- The script adds each entry separately. If Redis answers with an error, the error is the reply to this entry only.
 --
--- Memory. APPEND doubles the memory that is reserved for a string, so a page that grew by APPEND would take nearly twice its
--- bytes. Therefore a page that has outgrown its capacity is written again. A SETRANGE of one byte at the end of the first half of
--- the next capacity makes Redis reserve exactly that capacity. Another SETRANGE writes the entries over the zeros and beyond.
+-- Memory. When a string grows, Redis reserves twice its new length. So a page that only grew by APPEND would take
+-- nearly twice its bytes. Therefore the script limits the memory of a page to a capacity. When the page has outgrown
+-- it, the script writes the page again. First a SETRANGE writes one byte at the end of the first half of the next
+-- capacity, so that Redis reserves exactly this capacity. Then another SETRANGE writes the entries, over the zeros in
+-- front of this byte and beyond it.
 --
--- Speed. Most of an entry's cost are the calls of Redis: two for each entry, and five more for the few
+-- Speed. Most of an entry's cost is in the calls of Redis: two for each entry, and five more for the few
 -- entries that make a page outgrow its capacity. Lua hashes each byte of a string that it gets or makes, so
--- the script reads a whole page only if the page outgrows its capacity.
+-- the script reads a whole page only if the page has outgrown its capacity.
 
 local call, sub, char = redis.pcall, string.sub, string.char
 local read, pack = struct.unpack, struct.pack
@@ -23,7 +26,8 @@ local BYTES_MAX, BYTES_BEFORE_FULL, RENEWAL_SECONDS = @PAGE_BYTES_MAX@, @PAGE_BY
 local seconds = call('TIME')[1] + 0
 local replies = {}
 
--- Makes Redis reserve memory for the next capacity. The entry is already added, so a failure here loses nothing.
+-- Writes the page again with the next capacity. Redis refuses a script's writes for want of memory only before its
+-- first write. The entry is already written, so none of the writes here is refused, and no entry is lost.
 local function grow(key, header, size)
   local block = size + @STRING_OVERHEAD@
   local growth = block <= @GROWTH_END@ and @GROWTH_BYTES@ or block <= @MIDDLE_GROWTH_END@ and @MIDDLE_GROWTH_BYTES@ or @LARGE_GROWTH_BYTES@

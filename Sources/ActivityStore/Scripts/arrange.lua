@@ -1,14 +1,16 @@
--- The script `arrange`: makes a page of a segment that has none, or renews a page's expiry. If the page is
--- too long, the script drops its outdated entries. If the page is still long, the script splits it.
+-- The script `arrange`: makes a page that does not exist, or renews the expiry of a page. If the page is too
+-- long, the script also drops the outdated entries: those that a later entry of the same member replaces, and
+-- those of members that are too old. If the page is still long, the script splits it.
 --
--- KEYS are the segment's directory, the page, and the page that a split makes of the upper half. The third
--- key is omitted if the page's bounds enclose only one position. ARGV are the lower bound of the page, the
--- lower bound of the next page (zeros for none) and the middle between the two (empty without a third key),
--- four bytes each, and `1` if a device joins.
+-- A page has the members whose positions (hashes of their ids) are between its bounds. KEYS are the segment's
+-- directory, the page, and the page that a split makes of the upper half. The third key is omitted if the
+-- page has only one position. ARGV are the lower bound of the page, the lower bound of the next page (zeros
+-- for none) and the middle between the two (empty without a third key), four bytes each, and `1` if a device
+-- joins.
 --
 -- The reply is the directory: the lower bounds of the segment's pages, four bytes each, ascending. If the
--- directory has other bounds than the arguments, nothing is changed. The directory lives at least as long as
--- its pages.
+-- directory does not have these bounds of the page, the script changes nothing. The directory lives at least
+-- as long as its pages.
 
 local call, byte, char, sub = redis.call, string.byte, string.char, string.sub
 local read, pack = struct.unpack, struct.pack
@@ -49,7 +51,7 @@ end
 if ARGV[4] == '1' then flags = 1 end
 local lifetime = flags == 1 and @PAGE_DEVICE_LIFETIME@ or @PAGE_ACTIVITY_LIFETIME@
 
--- Writes a page with exactly its capacity reserved; `append` explains the steps.
+-- Writes a page so that Redis reserves exactly its capacity; append.lua explains the steps.
 local function write(key, lowerBound, nextBound, entries)
   local size = @PAGE_HEADER_BYTES@ + #entries
   local block = size + @STRING_OVERHEAD@
@@ -67,19 +69,20 @@ end
 
 local isSplit = false
 if value and #value > @PAGE_BYTES_MAX@ then
-  -- Keeps only the latest entry of each member, and the last one of several with the same time. `offsets`
-  -- maps a member's position (a hash of its id) to the byte at which its entry begins, and `indexes` to the
-  -- number of the entry in its half of the page. If several members have the same position, each further
-  -- member uses a number that is 2 ^ 32 higher.
+  -- Keeps only the latest entry of each member, and the last one of several with the same time. If the latest
+  -- entry is too old, drops it too. `offsets` maps a member's position to the byte at which its entry begins,
+  -- and `indexes` to the number of the entry in its half of the page. If several members have the same
+  -- position, the key of each further member is the position plus a multiple of 2 ^ 32.
   local offsets, indexes, lives = {}, {}, {}
   local upperFrom, size = middle ~= '' and read('<I4', middle) or math.huge, @PAGE_HEADER_BYTES@
   local at, bytes = @PAGE_HEADER_BYTES@ + 1, #value
   local lower, upper, lowerCount, upperCount = {}, {}, 0, 0
 
-  -- Returns the part that is equal in all entries of a member.
+  -- Returns what identifies the member of the entry at this byte: the bits for its kind and the form of its id,
+  -- and the id.
   local function identity(at, bits)
     local idAt = at + @ENTRY_FIXED_BYTES@
-    -- A packed id has sixteen bytes. Any other id begins with the number of its bytes less one.
+    -- A packed id has sixteen bytes. Before any other id is a byte with its length minus one.
     return char(bits - bits % 16 + bits % 4 - bits % 2) .. sub(value, idAt, idAt + (bits >= 16 and 15 or byte(value, idAt) + 1))
   end
 

@@ -1,33 +1,44 @@
--- The script `audience`: decides about an audience's command and keeps the progress of its ranges' rounds. KEYS[1] is the
--- audience's record, a hash. ARGV[1] is the operation, a letter. One command to an audience is one call, so this script is
--- written for reading, not for speed.
+-- The script `audience`: decides about commands to an audience, and keeps the progress of their versions through the
+-- ranges. KEYS[1] is the audience's record, a hash. ARGV[1] is the operation, a letter. An audience causes few calls
+-- in comparison with its pushes, so this script is written for reading, not for speed.
 --
 -- | field | meaning |
 -- | --- | --- |
--- | n | the newest version, which may be `unchanged`, and `a`, or `s` once it is settled |
+-- | n | the newest version, which may be `unchanged`; then `a`, or `s` once it is settled |
 -- | a | the newest version that was admitted to be sent, and how: see ADMITTED |
 -- | b | the body, without the alert, that members get if they join after this version |
--- | f | when the two buckets will be full, server milliseconds, six bytes each |
--- | l | rounds, oldest first: version (13), number of ranges (2), when it was admitted (6), twice its broadcasts, plus 1 once finished |
--- | c p | each followed by a range's number of ranges and index (2 each): who claimed the range last, and its checkpoint |
--- | m k t | each followed by a version and its number of ranges: with an index the counts of a range or broadcast; finished parts; totals |
+-- | f | when the two buckets will be full, server milliseconds, six bytes each: for members without and with frequent updates |
+-- | l | the fan-outs of the last versions, oldest first; each has the bytes of the next table |
+-- | c | followed by a range: the claim of the range's last owner |
+-- | p | followed by a range: the last checkpoint of the range |
+-- | m | followed by a fan-out's name and an index: the counts of one range or broadcast that is finished, see COUNTS |
+-- | k | followed by a fan-out's name: how many of its ranges and broadcasts are finished |
+-- | t | followed by a fan-out's name: its totals, once all ranges and broadcasts are finished |
 -- | hp hs | the channel in production and in the sandbox: storage policy (1), when it was created (8, UNIX milliseconds), its id |
 --
--- The keeper of channels writes `hp` and `hs`. Versions are stored as in an activity's value. Numbers are
--- little-endian. The record lives for 25 hours after its last change.
+-- | bytes of a fan-out in `l` | meaning |
+-- | --- | --- |
+-- | 1–15 | its name: the version (13) and the number of ranges (2) |
+-- | 16–21 | when the version was admitted, server milliseconds |
+-- | 22 | twice the number of its broadcasts, plus 1 once all ranges and broadcasts are finished |
+--
+-- A range in a field's name is the number of ranges and the range's index (2 bytes each). In this script, `round` is
+-- the name of a fan-out. The keeper of channels writes `hp` and `hs`. Versions are stored as in an activity's value.
+-- Numbers are little-endian. The record lives for 25 hours after its last change.
 
 local call, sub, char = redis.call, string.sub, string.char
 local read, pack = struct.unpack, struct.pack
 local key, operation = KEYS[1], ARGV[1]
--- The field `a`: version, digest, flags (1: an end, 2: a start, 4: a priority was demoted), timestamp, two
--- priorities, number of ranges, when it was admitted, its expiration.
+-- The field `a`: version, digest, flags (1: an end, 2: a start, 4: the command asked for priority 10 and a budget gave
+-- 5), timestamp to send, the priorities for members without and with frequent updates, number of ranges, when the
+-- version was admitted, its expiration.
 local ADMITTED = '<c13c8BI5BBI2I6c8'
 local ROUND_BYTES = 22
--- The counts of a range or broadcast: six numbers, and the times of the first and the last answer,
--- milliseconds plus one; 0 for no answer.
+-- The counts of a range or broadcast: one number for each of the six outcomes of a member, and the times of the first
+-- and the last answer of APNs, milliseconds plus one; 0 for no answer.
 local COUNTS = '<I4I4I4I4I4I4I6I6'
 local COUNT_MAX = 4294967295
--- The indexes that represent the broadcasts of production and of the sandbox, in place of a range's index.
+-- The broadcasts in production and in the sandbox have these indexes. A range has a lower index.
 local BROADCASTS = {'\254\255', '\255\255'}
 
 local function serverTime()
@@ -49,7 +60,7 @@ local function isNewer(left, right)
   return high > rightHigh or high == rightHigh and low > rightLow
 end
 
--- Deletes the fields of a round, which is named by its version and number of ranges.
+-- Deletes the fields of a fan-out.
 local function dropRound(round)
   local count = read('<I2', round, 14)
   local fields = {'k' .. round, 't' .. round}
@@ -58,7 +69,7 @@ local function dropRound(round)
   call('HDEL', key, unpack(fields))
 end
 
--- Adds a round, and removes the oldest if there are too many.
+-- Adds a fan-out to the list, and removes the oldest one if there are too many. Returns the new list.
 local function addRound(list, round, now, broadcasts)
   list = list .. round .. pack('<I6B', now, 2 * broadcasts)
   if #list > @ROUNDS_MAX@ * ROUND_BYTES then
@@ -74,8 +85,8 @@ local function positionOfRound(list, round)
   end
 end
 
--- Returns the newest version that was admitted to be sent to activities; empty after a start, because rounds
--- of starts are independent.
+-- Returns the newest version that was admitted to be sent to activities; empty if a start is the newest, because a
+-- start reaches devices and replaces no state of activities.
 local function newestAdmitted()
   local admitted = call('HGET', key, 'a')
   if not admitted then return '' end
@@ -104,8 +115,8 @@ if operation == 'a' then
   if newest then
     if newest == version and admitted == version and flags % 4 == asks % 4 then
       if isSettled then return 'duplicate' end
-      -- The channels may have changed since the version was admitted first. Then the number of its broadcasts
-      -- changes.
+      -- The audience may have got or lost a channel since the version was admitted first. Then the number of
+      -- the version's broadcasts changes.
       local roundAt = positionOfRound(list, version .. pack('<I2', lastRanges))
       local state = roundAt and string.byte(list, roundAt + 21)
       if roundAt and state % 2 == 0 and state ~= 2 * broadcasts then
@@ -122,8 +133,8 @@ if operation == 'a' then
       if newest == version then return isSettled and 'duplicate' or 'superseded' end
       if isNewer(newest, version) then return 'superseded' end
     end
-    -- The fan-out records of a version that is not settled may not have reached Kafka. So a command with the
-    -- same state is `unchanged` only after the settlement.
+    -- If a version is not settled, its fan-out records may not have reached Kafka. So a command with the same
+    -- state is `unchanged` only after the version's settlement.
     if not isStart and not isEnd and isSettled and shown == digest then
       store('n', version .. 's')
       return 'unchanged'
@@ -153,8 +164,8 @@ if operation == 'a' then
   end
   local timestamp = math.max(read('<I5', version), math.min((last or 0) + 1, @TIMESTAMP_MAX@))
 
-  -- A round under way fixes the number of ranges: with another number, the new ranges would overlap with the
-  -- ranges of this round.
+  -- A fan-out that is not finished, and not older than an hour, fixes the number of ranges. With another number,
+  -- the new ranges would overlap with the ranges of this fan-out.
   local rangeCount = wantedRanges
   for at = #list - ROUND_BYTES + 1, 1, -ROUND_BYTES do
     local count, since, isFinished = read('<I2I6B', list, at + 13)
@@ -167,7 +178,8 @@ if operation == 'a' then
   if lastRanges and lastRanges ~= rangeCount then
     for _, field in ipairs(call('HKEYS', key)) do
       local letter = sub(field, 1, 1)
-      -- Claims (`c`) stay: a range without a claim would look as if the server had lost it.
+      -- Only the checkpoints of ranges that no longer exist are deleted. Their claims (`c`) stay: a range without a
+      -- claim would look as if the server had lost its data.
       if letter == 'p' and sub(field, 2, 3) ~= sub(round, 14) then call('HDEL', key, field) end
     end
   end
@@ -204,9 +216,9 @@ if operation == 'c' then
 end
 
 if operation == 'p' then
-  -- Records checkpoints. The arguments are a range, a claim and a checkpoint for each. The reply has a number
-  -- for each: 1 if the checkpoint was recorded; 0 if another worker has claimed the range; 2 if no worker has
-  -- claimed it, which means that the server has lost its data and the members.
+  -- Records checkpoints. The arguments are a range, a claim and a text for each checkpoint. The reply has the
+  -- newest admitted version, and a number for each checkpoint: 1 if it was recorded; 0 if another worker has
+  -- claimed the range; 2 if the range has no claim, which means that the server has lost its data and the members.
   local names, owners, fields, replies = {}, {}, {}, {newestAdmitted()}
   for at = 2, #ARGV, 3 do names[#names + 1] = 'c' .. ARGV[at] end
   for index, owner in ipairs(call('HMGET', key, unpack(names))) do owners[names[index]] = owner end
@@ -232,8 +244,8 @@ if operation == 'f' then
   local ranges = read('<I2', round, 14)
   local broadcasts = math.floor(state / 2)
   if broadcasts == 0 and ARGV[5] then
-    -- The server lost the record, and a range finished before the broadcasts. Only the call about a broadcast
-    -- has the number of broadcasts.
+    -- The server has lost the record, and a range finished before the broadcasts. The call about that range could
+    -- not set the number of broadcasts, because only a call about a broadcast has it (ARGV[5]).
     broadcasts = ARGV[5] + 0
     list = sub(list, 1, roundAt + 20) .. char(2 * broadcasts) .. sub(list, roundAt + 22)
   end

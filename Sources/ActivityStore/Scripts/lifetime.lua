@@ -1,18 +1,20 @@
--- The script `lifetime`: notes when activities began whose policy limits their lifetime, and forgets those that ended.
+-- The script `lifetime`: keeps the timetables of the activities whose policy limits their lifetime. It adds an
+-- activity when its life begins, and removes it when the life has ended.
 --
 -- KEYS[1] is a timetable: a sorted set of activities by the time at which they are due (LifetimeKey.swift).
--- The hash whose key has a `+` at the end has three words for each of these activities. The first is `b` if a
--- start began the life, `a` if no start is known and a record showed the activity alive, `r` if the activity
--- waits for a new start. The second is the time of this event. The third says how often workers have claimed
--- the activity since it became due.
--- If the policy starts the activity again, two more hashes have its newest start (`*`) and the newest update
--- that it shows (`=`), each after its version. ARGV[1] is the operation, ARGV[2] the activity's key. The
--- operations bring their own times, so an operation that is repeated after hours has the same effect.
+-- The hash with a `+` at the end of its key has three words for each of these activities. The first is `b` if
+-- a start began the life, `a` if no start is known and a record showed the activity alive, `r` if the activity
+-- waits for a new start. The second is the time of the start, of the record or of the new start. The third
+-- says how often workers have claimed the activity since then.
+-- If the policy restarts the activity, two more hashes have its newest start (`*` at the end of the key) and
+-- the newest update that it shows (`=`), each after its version. ARGV[1] is the operation, ARGV[2] the
+-- activity's key. The operations bring their own times, so an operation that is repeated after hours has the
+-- same effect.
 --
--- The operations: `b` a start began a life, `a` the activity was seen alive, `m` a newer state came after the
--- end and is kept, `e` the keeper's end has ended the life, `x` another end was admitted, `o` the life has
--- ended, `c` asks whether the life continues. The answer to `c` is `retry` if the life continues, otherwise
--- `superseded`. The answer to all others is `settled`.
+-- The operations: `b` a start began a life; `a` the activity was seen alive; `m` a newer state came after the
+-- end and is kept; `e` the end that a worker's LifetimeKeeper made has ended the life; `x` another end was
+-- admitted; `o` the life has ended, or the policy no longer limits it; `c` asks whether the life continues. The
+-- answer to `c` is `retry` if the life continues, otherwise `superseded`. The answer to all others is `settled`.
 
 local call = redis.call
 local timetable, lives = KEYS[1], KEYS[1] .. '+'
@@ -21,10 +23,10 @@ local life = call('HGET', lives, activity)
 local kind, began, claims
 if life then kind, began, claims = string.match(life, '^(%a) (%d+) (%d+)$') end
 
--- Checks whether the life that a command names continues. If it does, the next claim of the activity is
--- postponed by ARGV[4], because the command is still worked on or will be read again from the deferred topic.
--- ARGV[5] is the version of the state that a new start shows. If a newer state has come since the start was
--- made, another start is due at once.
+-- Checks whether the life that began at ARGV[3] continues. If it does, the script postpones the next claim of the
+-- activity by ARGV[4] or a multiple of it: the command that ends or restarts the activity is worked on now, or will
+-- be read again from the deferred topic. ARGV[5] is the version of the state that a new start shows. If a newer
+-- state has come since this start was made, the answer is `superseded`, and another start is due at once.
 if operation == 'c' then
   if began ~= at then return 'superseded' end
   local shown = ARGV[5] and call('HGET', timetable .. '=', activity)
@@ -61,8 +63,8 @@ if operation == 'o' then
   return 'settled'
 end
 
--- Another end was admitted, and its settlement will report the end of the life. After many claims that end
--- seems to be lost, and the life is forgotten here.
+-- Redis admitted another end of the activity, whose settlement will report the end of the life. After some claims
+-- the other end seems to be lost, and the script removes the life here.
 if operation == 'x' then
   if began == at and claims + 0 >= @CLAIMS_MAX@ then forget() end
   return 'settled'
@@ -84,14 +86,14 @@ local commandsKey = suffix and timetable .. suffix
 local storedCommand = suffix and call('HGET', commandsKey, activity)
 
 if operation ~= 'm' then
-  -- The time of a start is exact, so the latest start is stored. Without a start, the earliest time at which
-  -- the activity was alive is stored. So the order of the records does not matter when they are read again
-  -- after the server lost data. Only a start ends the wait for a new start.
+  -- The time of a start is exact, so the script stores the latest start. Without a start, it stores the earliest
+  -- time at which the activity was alive. So the order of the records does not matter when workers read them
+  -- again after the server lost data. If the activity waits for a new start, only a start changes this.
   local isKnown = kind == 'b' and (operation == 'a' or at + 0 <= began + 0)
     or operation == 'a' and (kind == 'r' or kind == 'a' and at + 0 >= began + 0)
   if not isKnown then
-    -- The start for which the life waits keeps the stored commands. Any other start begins another life
-    -- without them.
+    -- If this is the new start for which the activity waits, the stored commands stay. Any other start begins a
+    -- life without them.
     if operation == 'b' and not (kind == 'r' and began == at) then
       forgetCommands()
       storedCommand = nil

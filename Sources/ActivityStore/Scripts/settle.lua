@@ -1,23 +1,25 @@
--- The script `settle`, for devices: records that a start which waits for a token is finished, or that a token is dead, or refunds a
--- start. Settlements of activities come with admissions, see admit.lua.
+-- The script `settle`, for devices: removes a held start that is finished, retires a token that APNs has declared
+-- dead, or refunds the draw of a start that was not sent. Settlements of activities come with admissions, see
+-- admit.lua.
 --
--- The script changes only fields that `admit` has written and never creates a hash, so it leaves the expiry
--- as `admit` set it. The arguments are: the event, the suffix, the start's activity, and, if a token must be
--- retired, the token's two parts and the time before which it must have been registered (empty: any time).
--- The event is an outcome's letter and the version; or `g`, the bucket's numbers and the draw. The reply is 1
--- if the token was retired, else 0.
+-- The script never creates a hash. It only changes hashes that `admit` has written, so it leaves the expiry as
+-- `admit` set it. The arguments are: the event; the suffix of the fields (`:` and the attributes type); the
+-- start's activity; and, if a token must be retired, the token's two parts and the time before which it must
+-- have been registered (empty: any time). The event is an outcome's letter and the version. For a refund it is
+-- the only argument: `g`, the bucket's numbers and the draw. The reply is 1 if the token was retired, else 0.
 --
 -- A refund gives back only the part of a draw that time has not refilled yet. So the bucket is never fuller
 -- than without the draw. The field `s` has the time at which the bucket will be full, and after it the sum of
 -- all refunds. A draw is named by the sum of these two numbers after the draw. Each refund lowers the time
--- and raises the sum by the same amount, so names before and after a refund can be compared. (Simulation
--- `repeats`, seed 7882: one draw was refunded while another was made. The other draw's name did not include
--- the refund, and the next start was sent some milliseconds too early.)
+-- and raises the sum by the same amount, so a name stays comparable after a refund. (Without the sum of the
+-- refunds in the name, seed 7882 of the simulation `repeats` sent a start some milliseconds too early: one
+-- draw was refunded while another was made.)
 --
--- The registration time of a retired token is raised by one, so that a repeated delivery of its registration
--- is stale. The token itself is kept, so that a start with the same token does not bring it back. The device
--- leaves the audiences that none of its other types names. The reply names them after a `=`, as the field `l`
--- has them, also after the 0 for a token that was retired before. See admit.lua for the fields.
+-- The script raises the registration time of a retired token by a millisecond, so that a repeated delivery of
+-- its registration is stale. It keeps the token in the field `d`, so that a start with the same token does not
+-- bring the token back. The device leaves the audiences that only the registration of this attributes type
+-- names. After the 1 or 0, the reply has a `=` and the field `l`, if some audiences may not know yet that the
+-- device left them. See admit.lua for the fields.
 
 local key, event = KEYS[1], ARGV[1]
 local byte, sub, call = string.byte, string.sub, redis.call

@@ -1,15 +1,15 @@
 import Reactor
 
-/// A connection for other commands than a lane's script calls: to a Sentinel, for a cluster's slots, or for
-/// ``PrimaryConnections``. It allocates memory for each reply, and does not reconnect. A lane's script calls
-/// use ``RedisConnection``, which allocates nothing.
+/// A connection for all commands that are not a lane's script calls: look-ups at a Sentinel, look-ups of a cluster's
+/// slots, and the commands of ``PrimaryConnections``. It allocates memory for each reply, and does not reconnect. A
+/// lane's script calls use ``RedisConnection``, which allocates nothing.
 ///
 /// Each command gets its reply, or the error that ended the connection, exactly once and in the order of the
 /// commands. After `close`, no completion is called.
 final class CommandConnection {
     typealias Completion = (Result<RedisValue, RedisError>) -> Void
 
-    /// The most commands that may wait for their reply. The caller must send no more.
+    /// The maximum number of commands that may wait for their reply. The caller must send no more.
     static let commandsMax = 4_096
 
     private let loop: EventLoop

@@ -13,8 +13,8 @@ struct KeySlot: Equatable {
         fingerprint = KeyFingerprint(key).value
     }
 
-    /// Returns the slot of a key, by the cluster specification. The slot depends only on the hash tag;
-    /// without a hash tag, or if it is empty, on the whole key.
+    /// Returns the slot of a key, by the cluster specification. The slot depends only on the key's hash tag. If the
+    /// key has no hash tag, or an empty one, the slot depends on the whole key.
     static func slot(of key: UnsafeRawBufferPointer) -> Int {
         var tag = key
         if let opening = key.firstIndex(of: UInt8(ascii: "{")) {
@@ -29,8 +29,8 @@ struct KeySlot: Equatable {
     }
 }
 
-/// A hash that distinguishes the keys of calls that wait for replies at the same time. It is cheap: one
-/// multiplication for each eight bytes.
+/// A hash of a key. Equal keys have equal hashes, and different keys almost never do. It is cheap: one multiplication
+/// for each eight bytes.
 public struct KeyFingerprint {
     private var hash: UInt64 = 0xCBF2_9CE4_8422_2325
 
@@ -50,8 +50,7 @@ public struct KeyFingerprint {
             rest = rest << 8 | UInt64(bytes[offset])
             offset += 1
         }
-        // Mix in the length, so that a key with a zero byte at its end has another hash than the key without
-        // it.
+        // Mix in the length. So a key that ends with a zero byte has another hash than the key without this byte.
         add(rest ^ UInt64(bytes.count) << 56)
     }
 

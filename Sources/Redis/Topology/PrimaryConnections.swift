@@ -123,7 +123,7 @@ final class PrimaryConnections {
 
     // MARK: - Commands
 
-    /// Sends commands all at once. If a reply redirects a command to another server, sends the command there
+    /// Sends all commands at once. If a reply redirects a command to another server, sends the command there
     /// once, because the map may be wrong while a slot is moving.
     ///
     /// - Returns: the results, in the order of the commands. A failed command is not repeated.
@@ -140,13 +140,13 @@ final class PrimaryConnections {
         return transmit(asking + [(redirection.location, command.words)]).last ?? answer
     }
 
-    /// Sends commands all at once, and returns redirections to other servers as errors.
+    /// Sends all commands at once. Does not follow redirections to other servers, but returns them as errors.
     func transmit(_ commands: [Command]) -> [Answer] {
         var results = [Answer?](repeating: nil, count: commands.count)
         var answerCount = 0
         loop.refreshClock()
-        // The loop does not run between two calls. One turn now finds the connections that servers have
-        // closed since the last call.
+        // The loop does not run between two calls. One turn now notices which connections the servers have closed
+        // since the last call.
         loop.turn(waitMilliseconds: 0)
         for (index, (location, words)) in commands.enumerated() {
             connection(to: location)

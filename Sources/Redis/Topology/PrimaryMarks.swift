@@ -16,15 +16,15 @@ public final class PrimaryMarks {
     }
 
     public enum WriteMode: Sendable {
-        /// Writes at all anchors of the primary, whether a mark exists there or not.
+        /// Writes the mark at all anchors of the primary, whether it exists there or not.
         case writeAll
-        /// Writes at those anchors of the primary where a mark exists.
+        /// Writes the mark at those anchors of the primary where it already exists.
         case replaceAll
-        /// Writes at the primary's first anchor, which `read` reads, if a mark exists there.
+        /// Writes the mark at the primary's first anchor, which `read` reads, if it already exists there.
         case replaceFirst
     }
 
-    /// The most marks that are read or written at once.
+    /// The maximum number of marks that are read or written at once.
     private static let marksPerBatchMax = 1_024
     private static let textBytesMax = 256
 
@@ -32,8 +32,8 @@ public final class PrimaryMarks {
     private let group: String
     private let isCluster: Bool
     private var readCount = 0
-    /// After this many calls of `read`, the next one searches for the primaries again. So a change is found
-    /// even if no error shows it.
+    /// One in this many calls of `read` searches for the primaries again. So the worker finds new primaries even if no
+    /// error shows the change. In a cluster every call searches.
     private static let readsPerSearch = 10
 
     /// Creates the object. The first call connects.
@@ -79,8 +79,8 @@ public final class PrimaryMarks {
     private func read(_ names: [String], at location: RedisURL.Location, _ anchors: [Int]) -> Primary? {
         guard case .success(let reply)? = connections.transmit([(location, Self.words("INFO", "server"))]).first
         else { return nil }
-        // A user without the permission for INFO gets no run id. A restart of the primary is then noticed
-        // only by missing marks.
+        // A user without the permission for INFO gets no run id. Then the worker notices a
+        // restart of the primary only by missing marks.
         let server = ServerInformation(reply: reply)
         var texts: [String?] = []
         for start in stride(from: 0, to: names.count, by: Self.marksPerBatchMax) {
@@ -102,9 +102,9 @@ public final class PrimaryMarks {
 
     /// Writes marks to the primary.
     ///
-    /// - Returns: for each mark, whether it was written at every anchor that `mode` covers. `replaceAll`
-    ///   and `replaceFirst` do not create a missing mark, because a new mark would hide that the server lost
-    ///   its data between `read` and `write`.
+    /// - Returns: for each mark, whether it was written at every anchor that `mode` covers. `replaceAll` and
+    ///   `replaceFirst` do not create a missing mark, because a new mark would hide that the server lost its data
+    ///   between `read` and `write`.
     public func write(_ marks: [(name: String, text: String)], to primary: Primary, _ mode: WriteMode) -> [Bool] {
         let writtenAnchors = mode.isEverywhere ? primary.anchors[...] : primary.anchors.prefix(1)
         var isWritten = [Bool](repeating: true, count: marks.count)

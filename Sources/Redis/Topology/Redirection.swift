@@ -1,8 +1,8 @@
 import Numbers
 import Reactor
 
-/// The content of an error MOVED or ASK. The server that it names gets all calls for the slot (MOVED), or
-/// only the next call (ASK).
+/// The content of an error MOVED or ASK. The named server gets all calls for the slot (MOVED), or only the next call
+/// with the same key (ASK).
 struct Redirection: Equatable {
     var isAsk: Bool
     var slot: Int

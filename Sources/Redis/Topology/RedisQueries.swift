@@ -6,10 +6,10 @@ public final class RedisQueries {
     /// Fields of a hash with their values, in the server's order.
     public typealias Hash = [(field: [UInt8], value: [UInt8])]
 
-    /// The most attempts at one command. A command needs a further attempt if the cluster has changed or a
-    /// connection was lost.
+    /// The maximum number of attempts at one command. A command needs a further attempt if the cluster has changed or
+    /// a connection was lost.
     static let attemptsMax = 5
-    /// The most commands that are sent before their replies are read.
+    /// The maximum number of commands that are sent before their replies are read.
     static let pipelinedCommandsMax = 512
     /// The COUNT of each SCAN: about how many keys the server checks in one step.
     static let scanCount = 1_000

@@ -32,7 +32,7 @@ enum RedisValue: Equatable {
 /// Reads replies with hiredis' parser and makes trees of values. It limits every length that the server can
 /// choose. It allocates memory for each reply, so script calls use ``ReplyReader`` instead.
 final class ValueReader {
-    /// The most parts of a reply. The slots of a large cluster with many slot ranges need fewer.
+    /// The maximum number of parts of a reply. Even the reply about the slots of a large cluster has fewer.
     static let elementsMax = 1 << 20
     static let replyBytesMax = 16 * 1024 * 1024
 
@@ -115,8 +115,8 @@ private struct PartialValue {
         return isComplete ? completeValue : nil
     }
 
-    /// Builds the value that begins at `position`. The recursion is bounded, because hiredis allows only nine
-    /// arrays within each other.
+    /// Builds the value that begins at `position`. The recursion is bounded, because hiredis 0.14 refuses a reply with
+    /// more than eight arrays within each other.
     private func value(at position: inout Int) -> RedisValue? {
         guard position < parts.count else { return nil }
         let part = parts[position]

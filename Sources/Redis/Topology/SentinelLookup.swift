@@ -112,8 +112,8 @@ final class SentinelLookup {
     }
 }
 
-/// Finds the server of a connection: it asks the Sentinels for the primary before each attempt to connect.
-/// After a failover, the connection is lost or gets READONLY, and its next attempt finds the new primary.
+/// Tells a connection where its server is: it asks the Sentinels for the primary before each attempt to connect.
+/// After a failover, the connection is lost or gets READONLY. Its next attempt to connect finds the new primary.
 final class SentinelOwner: ConnectionOwner {
     private let lookup: SentinelLookup
 

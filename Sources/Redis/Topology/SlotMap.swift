@@ -2,7 +2,7 @@ import Reactor
 
 /// The server of each slot, as one server of a cluster reported it.
 struct SlotMap: Equatable {
-    /// The most primaries of a cluster. Redis recommends at most about this number.
+    /// The maximum number of primaries of a cluster. Redis recommends at most about this number of servers.
     static let primariesMax = 1_000
     static let unowned = UInt16.max
 
@@ -57,7 +57,7 @@ struct SlotMap: Equatable {
 final class SlotMapLookup {
     typealias Completion = (Result<SlotMap, RedisError>) -> Void
 
-    /// The most servers that one look-up asks.
+    /// The maximum number of servers that one look-up asks.
     static let attemptsMax = 8
 
     private let loop: EventLoop
