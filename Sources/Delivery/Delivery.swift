@@ -21,11 +21,13 @@ import Synchronization
 /// - A slot is freed only when no call, push or production names it. Otherwise a late reply would change
 ///   another record, to which the slot was given.
 /// - A record is settled in its ledger exactly once, and only after its result was acknowledged.
-/// - The settlement in Redis is sent together with the result, not after it. If the worker dies between the
-///   two, the record is read again, and its result may say `duplicate` although its first outcome was never
-///   published.
-/// - A record's Kafka key is not compared with its address. If commands of one activity are in two
-///   partitions, Redis still orders them, but commands with the same version have no order.
+///
+/// Two limits of these promises:
+/// - The settlement in Redis is sent together with the result, not after it. If the worker dies when Redis has
+///   the settlement and Kafka does not have the result, the next owner reads the record again. Its result then
+///   says `duplicate`, although its first outcome was never published.
+/// - The core does not check that a record's Kafka key is the id of its activity. If commands of one activity
+///   are in two partitions, Redis still orders them by version. Commands with the same version have no order.
 public struct Delivery: ~Copyable {
     private(set) var configuration: DeliveryConfiguration
     var randomness: SplitMix64
@@ -207,10 +209,10 @@ public struct DeliveryCounters: Sendable {
     public var alertsCarried: UInt64 = 0
     /// Commands to audiences that were divided into ranges.
     public var fannedOutCommands: UInt64 = 0
-    /// The number of records with each outcome, by `Outcome.rawValue`.
-    public var outcomes: InlineArray<11, UInt64> = .init(repeating: 0)
+    /// The number of records with each outcome, by `Outcome.rawValue`. Has more elements than there are outcomes.
+    public var outcomes: InlineArray<16, UInt64> = .init(repeating: 0)
 
-    public init() {}
+    public init() { precondition(Outcome.allCases.count <= outcomes.count, "every outcome has a counter") }
 
     public subscript(outcome: Outcome) -> UInt64 { outcomes[Int(outcome.rawValue)] }
 }

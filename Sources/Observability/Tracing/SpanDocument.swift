@@ -163,6 +163,9 @@ extension FinishedTrace.Ending {
 
     fileprivate var isError: Bool {
         guard case .outcome(let outcome) = self else { return false }
-        return [.failed, .unregistered, .unknown, .invalid].contains(outcome)
+        return switch outcome {
+        case .failed, .unregistered, .unknown, .invalid: true
+        case .accepted, .unchanged, .duplicate, .superseded, .held, .ended, .expired: false
+        }
     }
 }

@@ -1,7 +1,9 @@
+import LiveActivity
+
 /// The facts with which the additional expectations of a case are checked.
 struct OutageFacts {
-    /// Outcomes that are not final, because another outcome may follow.
-    private static let nonfinalOutcomes: Set<String> = ["held"]
+    /// The names of the outcomes that another outcome of the same command may follow.
+    private static let nonfinalOutcomes = Set(Outcome.allCases.filter { !$0.isFinal }.map { "\($0.name)" })
 
     var verdict: OutageVerdict
     /// The outcomes of each command, in the order of its results.
@@ -61,4 +63,15 @@ struct OutageFacts {
     }
 
     private func count(of outcome: String) -> Int { outcomes.values.count { $0.contains(outcome) } }
+}
+
+extension Outcome {
+    fileprivate var isFinal: Bool {
+        switch self {
+        case .held: false
+        case .accepted, .unchanged, .duplicate, .superseded, .ended, .expired, .invalid, .unregistered, .failed,
+            .unknown:
+            true
+        }
+    }
 }
