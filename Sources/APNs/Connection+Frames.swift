@@ -87,8 +87,8 @@ extension Connection {
         slot.pointee.status = head.status
         slot.pointee.retryAfterSeconds = head.retryAfterSeconds
         if head.hasIdentifier, head.identifier != slot.pointee.identifier { pool.statistics.identifierMismatches += 1 }
-        // A 204 or 304 response has no content. Its `content-length` may state the length that the content
-        // would have (RFC 9110, section 8.6).
+        // A 204 or 304 response has no content, even if its `content-length` is not 0 (RFC 9113, section 8.1.1). So its
+        // length is not checked.
         slot.pointee.hasContentLength = head.contentBytes >= 0 && head.status != 204 && head.status != 304
         slot.pointee.responseBytesLeft = head.contentBytes
         if isLast { checkLengthAndFinish(index) }

@@ -6,7 +6,7 @@ enum CallKind: UInt8, BitwiseCopyable {
 
     /// Whether this is an update or an end. If Redis permits the command exactly as it asked, the reply may be the
     /// activity's stored value instead of a verdict.
-    var isCommand: Bool { self == .update || self == .end }
+    var isStateAdmission: Bool { self == .update || self == .end }
 
     /// Whether the reply waits until replicas have acknowledged the write. After the reply to such a call, the
     /// core settles the record. Then Kafka will not bring the token or the held command again, so Redis must not
@@ -21,7 +21,7 @@ enum CallKind: UInt8, BitwiseCopyable {
 
     /// The script that logs name if the call fails. For every settlement they name `settle`, although the script
     /// `admit` settles activities, together with the admissions of the same batch.
-    var script: StoreScript {
+    var loggedScript: StoreScript {
         switch self {
         case .settle: .settle
         case .lifetime: .lifetime

@@ -62,7 +62,7 @@ struct RegistrationBatch: ~Copyable {
     ) {
         var bits = source.rawValue << RegistrationBits.sourceShift
         if let frequentUpdates {
-            bits |= RegistrationBits.tellsFrequentUpdates | (frequentUpdates ? RegistrationBits.frequentUpdates : 0)
+            bits |= RegistrationBits.hasFrequentUpdates | (frequentUpdates ? RegistrationBits.frequentUpdates : 0)
         }
         if audiences != nil { bits |= RegistrationBits.namesAudiences }
         if shows != nil { bits |= RegistrationBits.versionFollows }
@@ -107,7 +107,7 @@ struct RegistrationBatch: ~Copyable {
 /// The bits of a call in a ``RegistrationBatch``.
 enum RegistrationBits {
     /// The registration says whether the activity may get frequent updates.
-    static let tellsFrequentUpdates: UInt8 = 1
+    static let hasFrequentUpdates: UInt8 = 1
     static let frequentUpdates: UInt8 = 2
     /// By how many bits the ``RegistrationSource`` is shifted. It takes two bits.
     static let sourceShift: UInt8 = 2

@@ -7,7 +7,7 @@ import Redis
 extension StoreSession {
     /// Takes the reply to the `count` oldest calls, which left as one Redis command.
     func handleReply(_ reply: Reply, toCalls count: Int, from reader: ReplyReader, on connection: RedisConnection) {
-        let isArray = reply.elementCount > 1 && calls[0].kind.isCommand
+        let isArray = reply.elementCount > 1 && calls[0].kind.isStateAdmission
         if count > 1 || isArray { return handle(reply, ofBatch: count, from: reader, on: connection) }
         // Always true here, because the reader belongs to this connection.
         _ = connection.completeOldestCall(from: reader)
@@ -35,10 +35,10 @@ extension StoreSession {
                 continue
             }
             let element = reader.element(index)
-            if calls[0].kind.isCommand && element.kind == .integer {
+            if calls[0].kind.isStateAdmission && element.kind == .integer {
                 complete(sendReply(element.integer, reader.element(valueIndex)), on: connection)
                 valueIndex += 1
-            } else if calls[0].kind.isCommand && element.isValue, let nowMilliseconds {
+            } else if calls[0].kind.isStateAdmission && element.isValue, let nowMilliseconds {
                 complete(sendReply(to: calls[0], element.bytes, nowMilliseconds), on: connection)
             } else {
                 handle(element, on: connection)
@@ -56,7 +56,7 @@ extension StoreSession {
     ) -> Bool {
         guard case .array(let elements) = reply.kind, elements >= count else { return false }
         var (numbers, values) = (0, 0)
-        for index in 0..<count where calls[index].kind.isCommand {
+        for index in 0..<count where calls[index].kind.isStateAdmission {
             let element = reader.element(index)
             if element.kind == .integer { numbers += 1 } else if element.isValue { values += 1 }
         }

@@ -75,6 +75,6 @@ final class StoreSession: RedisSession {
 
     func handleFailure(_ error: RedisError) {
         guard let call = calls.removeOldest() else { preconditionFailure("a call failed that was not issued") }
-        handler?.storeCallFailed(tag: call.tag, script: call.kind.script, error: error)
+        handler?.storeCallFailed(tag: call.tag, script: call.kind.loggedScript, error: error)
     }
 }

@@ -93,8 +93,8 @@ public final class TLSContext: @unchecked Sendable {
         SSL_CTX_set_num_tickets(tls.context, 0)
         try tls.use(certificateFile: certificateFile, keyFile: keyFile)
         if tls.expectsApplicationProtocol {
-            // OpenSSL gets an unretained pointer to the context. It stays valid, because each stream keeps
-            // its context alive, and so no session outlives the context.
+            // OpenSSL gets an unretained pointer to the context. The pointer stays valid while a connection uses it,
+            // because each connection's stream keeps its context alive.
             SSL_CTX_set_alpn_select_cb(tls.context, selectApplicationProtocol, Unmanaged.passUnretained(tls).toOpaque())
         }
         return tls

@@ -35,7 +35,7 @@ extension RedisConnection {
     }
 
     /// Handles the reply to one of the connection's own commands.
-    func handle(_ reply: Reply, ofOwn kind: CommandKind, from reader: ReplyReader, _ handler: (any RedisHandler)?) {
+    func handle(_ reply: Reply, ofOwn kind: OutstandingKind, from reader: ReplyReader, _ handler: (any RedisHandler)?) {
         var refusal: RedisError?
         if reply.kind == .error {
             let error = RedisError(reply: reply.bytes)
@@ -101,7 +101,7 @@ extension RedisConnection {
     }
 
     /// Writes one of the connection's own commands.
-    private func writeCommand(_ kind: CommandKind, _ arguments: [String]) {
+    private func writeCommand(_ kind: OutstandingKind, _ arguments: [String]) {
         guard let stream else { return }
         session.flush(on: self)
         guard withCommandText(arguments, { stream.write($0) }) else {

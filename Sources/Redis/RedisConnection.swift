@@ -325,7 +325,7 @@ public final class RedisConnection {
 
     // MARK: - The deadline
 
-    func append(_ kind: CommandKind, batchCount: UInt8, awaitsReplicas: Bool = false) {
+    func append(_ kind: OutstandingKind, batchCount: UInt8, awaitsReplicas: Bool = false) {
         outstandingCalls.append(
             OutstandingCall(
                 keyFingerprint: nextKeyFingerprint,

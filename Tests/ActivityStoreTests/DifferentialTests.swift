@@ -16,21 +16,21 @@ import Testing
 /// A history is a number of operations on one key. The histories of a round (here a set of 1,000 histories) run in one
 /// pipeline. Each call has its own time: the scripts take it from a list instead of the server's clock.
 @Suite(.serialized, .ownThread) struct DifferentialTests {
-    static let historiesPerRound = 1_000
+    static let historiesPerSet = 1_000
     /// The number of histories. A million take some minutes in a release build.
     static let histories =
-        ProcessInfoVariable.integer("CAUSEWAY_DIFFERENTIAL_HISTORIES") ?? 10 * historiesPerRound
+        ProcessInfoVariable.integer("CAUSEWAY_DIFFERENTIAL_HISTORIES") ?? 10 * historiesPerSet
 
     @Test func `Replies and hashes are equal to the model's`() throws {
         let comparison = try DifferentialStage()
-        let rounds = (Self.histories + Self.historiesPerRound - 1) / Self.historiesPerRound
-        for round in 0..<rounds {
+        let sets = (Self.histories + Self.historiesPerSet - 1) / Self.historiesPerSet
+        for set in 0..<sets {
             // In every second round all histories share one clock, and all use the same two paces. A Redis command has
             // room for few different paces, so many calls of these histories share one command, as a worker's calls
             // do.
-            let sharesClockAndPaces = round % 2 == 1
-            let seeds = (0..<Self.historiesPerRound).map { UInt64(round * Self.historiesPerRound + $0) }
-            let paceSeed = sharesClockAndPaces ? UInt64(round) : nil
+            let sharesClockAndPaces = set % 2 == 1
+            let seeds = (0..<Self.historiesPerSet).map { UInt64(set * Self.historiesPerSet + $0) }
+            let paceSeed = sharesClockAndPaces ? UInt64(set) : nil
             try comparison.run(seeds.map { History(seed: $0, paceSeed: paceSeed) }, sharesClock: sharesClockAndPaces)
         }
         // If a verdict, or a letter for the state of the newest version, never occurs, the histories do not
@@ -39,7 +39,7 @@ import Testing
         #expect(comparison.commands < comparison.calls * 9 / 10)
         let letters = Set("nwabhkilxysf").union("WAHKILXYSF")
         #expect(Set(comparison.letters.keys) == letters, "missing: \(letters.subtracting(comparison.letters.keys))")
-        let histories = rounds * Self.historiesPerRound
+        let histories = sets * Self.historiesPerSet
         print("\(histories) histories, \(comparison.calls) calls in \(comparison.commands) commands: no difference")
     }
 }

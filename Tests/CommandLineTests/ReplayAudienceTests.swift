@@ -177,7 +177,7 @@ struct ReplayAudienceTests {
         let record = try scene.record(of: "final")
         #expect(
             record.newest?.version == newest && record.newest?.isSettled == true
-                && record.rounds.allSatisfy(\.isFinished)
+                && record.fanOuts.allSatisfy(\.isFinished)
         )
         let writer = try scene.writer("final")
         let shown = try writer.perform(.newest)

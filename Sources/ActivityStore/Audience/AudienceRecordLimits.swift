@@ -2,7 +2,7 @@
 enum AudienceRecordLimits {
     /// The maximum number of versions whose progress is stored. A range has fewer versions under way, so Redis drops
     /// the progress only of finished versions.
-    static let roundsMax = 64
+    static let fanOutsMax = 64
     /// How long a version that is not finished fixes the number of ranges for later commands: an hour. A version that
     /// takes longer will never finish, because the record of one of its ranges is lost.
     static let rangeCountKeptMilliseconds: Int64 = 3_600_000

@@ -49,7 +49,7 @@ enum AudienceScript: Int, CaseIterable {
         // The record.
         ("ACTIVITY_LIFETIME_MILLISECONDS", StoreLimits.activityLifetimeMilliseconds),
         ("TIMESTAMP_MAX", Limits.timestampMax),
-        ("ROUNDS_MAX", Int64(AudienceRecordLimits.roundsMax)),
+        ("FANOUTS_MAX", Int64(AudienceRecordLimits.fanOutsMax)),
         ("RANGE_COUNT_KEPT", AudienceRecordLimits.rangeCountKeptMilliseconds),
         ("BODY_KEPT", AudienceRecordLimits.bodyKeptMilliseconds),
     ]

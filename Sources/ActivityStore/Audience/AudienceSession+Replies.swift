@@ -174,15 +174,15 @@ extension AudienceSession {
 
     private func parseFinish(_ reply: Reply, from reader: ReplyReader) -> AudienceReply<Bytes>? {
         guard reply.elementCount == 2 || reply.elementCount == 3, reader.element(0).isWord("finished"),
-            let rangesLeft = reader.number(
+            let partsLeft = reader.number(
                 1,
                 in: 0...Int64(MemberLocation.segmentCount + DeviceEnvironment.allCases.count)
             ),
-            (rangesLeft == 0) == (reply.elementCount == 3)
+            (partsLeft == 0) == (reply.elementCount == 3)
         else { return nil }
         var result = AudienceReply<Bytes>(.finished)
-        result.partsLeft = Int(rangesLeft)
-        if rangesLeft == 0 {
+        result.partsLeft = Int(partsLeft)
+        if partsLeft == 0 {
             let bytes = reader.element(2).bytes
             let hasBroadcasts = bytes.count == StoredCounts.bytes + StoredBroadcast.bytes
             let members = hasBroadcasts ? UnsafeRawBufferPointer(rebasing: bytes[..<StoredCounts.bytes]) : bytes

@@ -22,7 +22,7 @@ public struct AudienceInspection: Sendable, Equatable {
     }
 
     /// How far a version has come: which of its ranges are finished, and with which counts.
-    public struct Round: Sendable, Equatable {
+    public struct FanOut: Sendable, Equatable {
         public let version: Version
         public let rangeCount: Int
         public let admittedAtMilliseconds: Int64
@@ -54,7 +54,7 @@ public struct AudienceInspection: Sendable, Equatable {
     public private(set) var newest: NewestVersion?
     public private(set) var admitted: AdmittedVersion?
     /// The progress of the last versions, in the order of their admission.
-    public private(set) var rounds: [Round] = []
+    public private(set) var fanOuts: [FanOut] = []
     /// The last checkpoints, in the order of the ranges.
     public private(set) var progress: [Progress] = []
     private var fullAtMilliseconds: Int64 = 0
@@ -76,7 +76,7 @@ public struct AudienceInspection: Sendable, Equatable {
             frequentFullAtMilliseconds = try part.recordMilliseconds()
         }
         if var part = part("l") {
-            while !part.isEmpty { rounds.append(try Round(&part, values)) }
+            while !part.isEmpty { fanOuts.append(try FanOut(&part, values)) }
         }
         for (field, value) in values where field.first == UInt8(ascii: "p") && !value.isEmpty {
             var part = InspectedField(name: "p", bytes: field.dropFirst())
@@ -136,7 +136,7 @@ extension AudienceInspection.AdmittedVersion {
     }
 }
 
-extension AudienceInspection.Round {
+extension AudienceInspection.FanOut {
     /// - Parameters:
     ///   - part: the field `l`, from which this version's bytes are read.
     ///   - values: all fields of the hash. They say which ranges are finished, and with which counts.

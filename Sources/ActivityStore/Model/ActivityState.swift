@@ -129,17 +129,17 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
                 if newest == call.version { return versionState.isSettled ? .duplicate : nil }
                 return versionState == .notShown && newest < call.version ? nil : .ended
             }
-            return isSuperseded(call, by: newest) ? .alertAwaitsCarrier : .ended
+            return awaitsCarrier(call, newest: newest) ? .alertAwaitsCarrier : .ended
         }
         if call.isEnd { return nil }
         if newest == call.version { return versionState.isSettled || versionState == .startSending ? .duplicate : nil }
         if newest < call.version { return nil }
-        return isSuperseded(call, by: newest) ? .alertAwaitsCarrier : .superseded
+        return awaitsCarrier(call, newest: newest) ? .alertAwaitsCarrier : .superseded
     }
 
     /// Whether the command has an alert, and a newer version that is not settled yet can carry this alert. A
     /// start cannot carry the alert, because the alert belongs to the activity's previous life.
-    private func isSuperseded(_ call: StateAdmission<[UInt8]>, by newest: Version) -> Bool {
+    private func awaitsCarrier(_ call: StateAdmission<[UInt8]>, newest: Version) -> Bool {
         call.carriesAlert && call.version < newest && !versionState.isSettled && versionState != .startSending
     }
 

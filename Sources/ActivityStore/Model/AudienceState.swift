@@ -21,7 +21,7 @@ package struct AudienceState: Sendable {
     }
 
     /// How many ranges and broadcasts a version has, and the results of those that are finished.
-    struct Round: Sendable {
+    struct FanOut: Sendable {
         var version: Version
         var rangeCount: UInt16
         var broadcastCount: UInt8 = 0
@@ -42,7 +42,7 @@ package struct AudienceState: Sendable {
     var admitted: AdmittedVersion?
     /// The channels that the keeper of channels has written into the record.
     private(set) var channels = AudienceChannels()
-    private(set) var rounds: [Round] = []
+    private(set) var fanOuts: [FanOut] = []
     private var ranges: [SegmentRange: RangeState] = [:]
     private var fullAtMilliseconds: Int64 = 0
     private var frequentFullAtMilliseconds: Int64 = 0
@@ -119,9 +119,9 @@ package struct AudienceState: Sendable {
             body: call.isStart ? [] : call.body,
             expiration: call.expiration
         )
-        rounds.removeAll { $0.version == call.version && $0.rangeCount == grant.rangeCount }
+        fanOuts.removeAll { $0.version == call.version && $0.rangeCount == grant.rangeCount }
         append(
-            Round(
+            FanOut(
                 version: call.version,
                 rangeCount: grant.rangeCount,
                 broadcastCount: broadcastCount(isStart: call.isStart),
@@ -138,11 +138,11 @@ package struct AudienceState: Sendable {
 
     private mutating func repeatAdmission(_ admitted: AdmittedVersion, now: Int64) -> AudienceReply<[UInt8]> {
         let broadcastCount = broadcastCount(isStart: admitted.isStart)
-        let round = rounds.firstIndex {
+        let fanOut = fanOuts.firstIndex {
             $0.version == admitted.version && $0.rangeCount == admitted.grant.rangeCount
         }
-        if let round, rounds[round].totals == nil, rounds[round].broadcastCount != broadcastCount {
-            rounds[round].broadcastCount = broadcastCount
+        if let fanOut, fanOuts[fanOut].totals == nil, fanOuts[fanOut].broadcastCount != broadcastCount {
+            fanOuts[fanOut].broadcastCount = broadcastCount
             renew(now)
         }
         return sendReply(admitted.grant)
@@ -202,10 +202,10 @@ package struct AudienceState: Sendable {
     /// is the number of that version: with another number, the new ranges would overlap with its ranges. Otherwise
     /// it is the caller's number.
     private mutating func rangeCount(_ call: AudienceAdmission<[UInt8]>, now: Int64) -> UInt16 {
-        let roundUnderWay = rounds.last {
+        let fanOutUnderWay = fanOuts.last {
             $0.totals == nil && now - $0.atMilliseconds < AudienceRecordLimits.rangeCountKeptMilliseconds
         }
-        let count = roundUnderWay?.rangeCount ?? call.rangeCount
+        let count = fanOutUnderWay?.rangeCount ?? call.rangeCount
         if let admitted, admitted.grant.rangeCount != count {
             for range in ranges.keys where range.rangeCount != count { ranges[range]?.progress = [] }
         }
@@ -274,8 +274,8 @@ package struct AudienceState: Sendable {
         now: Int64
     ) -> AudienceReply<[UInt8]> {
         let index = findOrAddRound(of: version, rangeCount: range.rangeCount, now: now)
-        if rounds[index].totals == nil {
-            rounds[index].finishedRanges[range.index] = (counts, times)
+        if fanOuts[index].totals == nil {
+            fanOuts[index].finishedRanges[range.index] = (counts, times)
             renew(now)
         }
         return finishedReply(index)
@@ -289,45 +289,45 @@ package struct AudienceState: Sendable {
         now: Int64
     ) -> AudienceReply<[UInt8]> {
         let index = findOrAddRound(of: version, rangeCount: part.rangeCount, now: now)
-        if rounds[index].totals == nil {
-            if rounds[index].broadcastCount == 0 { rounds[index].broadcastCount = part.broadcastCount }
-            rounds[index].finishedBroadcasts[part.environment] = (outcome, times)
+        if fanOuts[index].totals == nil {
+            if fanOuts[index].broadcastCount == 0 { fanOuts[index].broadcastCount = part.broadcastCount }
+            fanOuts[index].finishedBroadcasts[part.environment] = (outcome, times)
             renew(now)
         }
         return finishedReply(index)
     }
 
     private mutating func findOrAddRound(of version: Version, rangeCount: UInt16, now: Int64) -> Int {
-        if let index = rounds.firstIndex(where: { $0.version == version && $0.rangeCount == rangeCount }) {
+        if let index = fanOuts.firstIndex(where: { $0.version == version && $0.rangeCount == rangeCount }) {
             return index
         }
-        append(Round(version: version, rangeCount: rangeCount, atMilliseconds: now))
-        return rounds.count - 1
+        append(FanOut(version: version, rangeCount: rangeCount, atMilliseconds: now))
+        return fanOuts.count - 1
     }
 
     private mutating func finishedReply(_ index: Int) -> AudienceReply<[UInt8]> {
         let left =
-            Int(rounds[index].rangeCount) + Int(rounds[index].broadcastCount) - rounds[index].finishedRanges.count
-            - rounds[index].finishedBroadcasts.count
-        if rounds[index].totals == nil, left <= 0 { rounds[index].recomputeTotals() }
+            Int(fanOuts[index].rangeCount) + Int(fanOuts[index].broadcastCount) - fanOuts[index].finishedRanges.count
+            - fanOuts[index].finishedBroadcasts.count
+        if fanOuts[index].totals == nil, left <= 0 { fanOuts[index].recomputeTotals() }
         var reply = AudienceReply<[UInt8]>(.finished)
-        if let (totals, times) = rounds[index].totals {
+        if let (totals, times) = fanOuts[index].totals {
             reply.totals = totals
             reply.times = times
-            reply.broadcasts = rounds[index].broadcasts
+            reply.broadcasts = fanOuts[index].broadcasts
         } else {
             reply.partsLeft = left
         }
         return reply
     }
 
-    private mutating func append(_ round: Round) {
-        rounds.append(round)
-        if rounds.count > AudienceRecordLimits.roundsMax { rounds.removeFirst() }
+    private mutating func append(_ fanOut: FanOut) {
+        fanOuts.append(fanOut)
+        if fanOuts.count > AudienceRecordLimits.fanOutsMax { fanOuts.removeFirst() }
     }
 }
 
-extension AudienceState.Round {
+extension AudienceState.FanOut {
     mutating func recomputeTotals() {
         var counts = MemberCounts()
         var times = RoundTimes()

@@ -22,7 +22,7 @@
 -- | 16–21 | when the version was admitted, server milliseconds |
 -- | 22 | twice the number of its broadcasts, plus 1 once all ranges and broadcasts are finished |
 --
--- A range in a field's name is the number of ranges and the range's index (2 bytes each). In this script, `round` is
+-- A range in a field's name is the number of ranges and the range's index (2 bytes each). In this script, `fanOut` is
 -- the name of a fan-out. The keeper of channels writes `hp` and `hs`. Versions are stored as in an activity's value.
 -- Numbers are little-endian. The record lives for 25 hours after its last change.
 
@@ -33,7 +33,7 @@ local key, operation = KEYS[1], ARGV[1]
 -- 5), timestamp to send, the priorities for members without and with frequent updates, number of ranges, when the
 -- version was admitted, its expiration.
 local ADMITTED = '<c13c8BI5BBI2I6c8'
-local ROUND_BYTES = 22
+local FANOUT_BYTES = 22
 -- The counts of a range or broadcast: one number for each of the six outcomes of a member, and the times of the first
 -- and the last answer of APNs, milliseconds plus one; 0 for no answer.
 local COUNTS = '<I4I4I4I4I4I4I6I6'
@@ -61,27 +61,27 @@ local function isNewer(left, right)
 end
 
 -- Deletes the fields of a fan-out.
-local function dropRound(round)
-  local count = read('<I2', round, 14)
-  local fields = {'k' .. round, 't' .. round}
-  for index = 0, count - 1 do fields[index + 3] = 'm' .. round .. pack('<I2', index) end
-  for _, index in ipairs(BROADCASTS) do fields[#fields + 1] = 'm' .. round .. index end
+local function dropFanOut(fanOut)
+  local count = read('<I2', fanOut, 14)
+  local fields = {'k' .. fanOut, 't' .. fanOut}
+  for index = 0, count - 1 do fields[index + 3] = 'm' .. fanOut .. pack('<I2', index) end
+  for _, index in ipairs(BROADCASTS) do fields[#fields + 1] = 'm' .. fanOut .. index end
   call('HDEL', key, unpack(fields))
 end
 
 -- Adds a fan-out to the list, and removes the oldest one if there are too many. Returns the new list.
-local function addRound(list, round, now, broadcasts)
-  list = list .. round .. pack('<I6B', now, 2 * broadcasts)
-  if #list > @ROUNDS_MAX@ * ROUND_BYTES then
-    dropRound(sub(list, 1, 15))
-    list = sub(list, ROUND_BYTES + 1)
+local function addFanOut(list, fanOut, now, broadcasts)
+  list = list .. fanOut .. pack('<I6B', now, 2 * broadcasts)
+  if #list > @FANOUTS_MAX@ * FANOUT_BYTES then
+    dropFanOut(sub(list, 1, 15))
+    list = sub(list, FANOUT_BYTES + 1)
   end
   return list
 end
 
-local function positionOfRound(list, round)
-  for at = 1, #list, ROUND_BYTES do
-    if sub(list, at, at + 14) == round then return at end
+local function positionOfFanOut(list, fanOut)
+  for at = 1, #list, FANOUT_BYTES do
+    if sub(list, at, at + 14) == fanOut then return at end
   end
 end
 
@@ -117,10 +117,10 @@ if operation == 'a' then
       if isSettled then return 'duplicate' end
       -- The audience may have got or lost a channel since the version was admitted first. Then the number of
       -- the version's broadcasts changes.
-      local roundAt = positionOfRound(list, version .. pack('<I2', lastRanges))
-      local state = roundAt and string.byte(list, roundAt + 21)
-      if roundAt and state % 2 == 0 and state ~= 2 * broadcasts then
-        store('l', sub(list, 1, roundAt + 20) .. char(2 * broadcasts) .. sub(list, roundAt + 22))
+      local fanOutAt = positionOfFanOut(list, version .. pack('<I2', lastRanges))
+      local state = fanOutAt and string.byte(list, fanOutAt + 21)
+      if fanOutAt and state % 2 == 0 and state ~= 2 * broadcasts then
+        store('l', sub(list, 1, fanOutAt + 20) .. char(2 * broadcasts) .. sub(list, fanOutAt + 22))
       end
       return sendReply(a, production, sandbox)
     end
@@ -167,29 +167,29 @@ if operation == 'a' then
   -- A fan-out that is not finished, and not older than an hour, fixes the number of ranges. With another number,
   -- the new ranges would overlap with the ranges of this fan-out.
   local rangeCount = wantedRanges
-  for at = #list - ROUND_BYTES + 1, 1, -ROUND_BYTES do
+  for at = #list - FANOUT_BYTES + 1, 1, -FANOUT_BYTES do
     local count, since, isFinished = read('<I2I6B', list, at + 13)
     if isFinished % 2 == 0 and now - since < @RANGE_COUNT_KEPT@ then
       rangeCount = count
       break
     end
   end
-  local round = version .. pack('<I2', rangeCount)
+  local fanOut = version .. pack('<I2', rangeCount)
   if lastRanges and lastRanges ~= rangeCount then
     for _, field in ipairs(call('HKEYS', key)) do
       local letter = sub(field, 1, 1)
       -- Only the checkpoints of ranges that no longer exist are deleted. Their claims (`c`) stay: a range without a
       -- claim would look as if the server had lost its data.
-      if letter == 'p' and sub(field, 2, 3) ~= sub(round, 14) then call('HDEL', key, field) end
+      if letter == 'p' and sub(field, 2, 3) ~= sub(fanOut, 14) then call('HDEL', key, field) end
     end
   end
-  local roundAt = positionOfRound(list, round)
-  if roundAt then
-    dropRound(round)
-    list = sub(list, 1, roundAt - 1) .. sub(list, roundAt + ROUND_BYTES)
+  local fanOutAt = positionOfFanOut(list, fanOut)
+  if fanOutAt then
+    dropFanOut(fanOut)
+    list = sub(list, 1, fanOutAt - 1) .. sub(list, fanOutAt + FANOUT_BYTES)
   end
   a = pack(ADMITTED, version, digest, kinds, timestamp, priority, frequentPriority, rangeCount, now, expiration)
-  list = addRound(list, round, now, broadcasts)
+  list = addFanOut(list, fanOut, now, broadcasts)
   store('n', version .. 'a', 'a', a, 'b', isStart and '' or body, 'f', pack('<I6I6', full, frequentFull), 'l', list)
   return sendReply(a, production, sandbox)
 end
@@ -232,26 +232,26 @@ if operation == 'p' then
 end
 
 if operation == 'f' then
-  local round, index, counts = ARGV[2], ARGV[3], ARGV[4]
+  local fanOut, index, counts = ARGV[2], ARGV[3], ARGV[4]
   local list = call('HGET', key, 'l') or ''
-  local roundAt = positionOfRound(list, round)
-  if not roundAt then
-    list = addRound(list, round, serverTime(), (ARGV[5] or 0) + 0)
-    roundAt = #list - ROUND_BYTES + 1
+  local fanOutAt = positionOfFanOut(list, fanOut)
+  if not fanOutAt then
+    list = addFanOut(list, fanOut, serverTime(), (ARGV[5] or 0) + 0)
+    fanOutAt = #list - FANOUT_BYTES + 1
   end
-  local state = string.byte(list, roundAt + 21)
-  if state % 2 == 1 then return {'finished', 0, call('HGET', key, 't' .. round)} end
-  local ranges = read('<I2', round, 14)
+  local state = string.byte(list, fanOutAt + 21)
+  if state % 2 == 1 then return {'finished', 0, call('HGET', key, 't' .. fanOut)} end
+  local ranges = read('<I2', fanOut, 14)
   local broadcasts = math.floor(state / 2)
   if broadcasts == 0 and ARGV[5] then
     -- The server has lost the record, and a range finished before the broadcasts. The call about that range could
     -- not set the number of broadcasts, because only a call about a broadcast has it (ARGV[5]).
     broadcasts = ARGV[5] + 0
-    list = sub(list, 1, roundAt + 20) .. char(2 * broadcasts) .. sub(list, roundAt + 22)
+    list = sub(list, 1, fanOutAt + 20) .. char(2 * broadcasts) .. sub(list, fanOutAt + 22)
   end
   local count = ranges + broadcasts
-  local finished = call('HSET', key, 'm' .. round .. index, counts)
-  finished = call('HINCRBY', key, 'k' .. round, finished)
+  local finished = call('HSET', key, 'm' .. fanOut .. index, counts)
+  finished = call('HINCRBY', key, 'k' .. fanOut, finished)
   if finished < count then
     store('l', list)
     return {'finished', count - finished}
@@ -264,17 +264,17 @@ if operation == 'f' then
     totals[8] = math.max(totals[8], part[8])
   end
   for number = 0, ranges - 1 do
-    local part = call('HGET', key, 'm' .. round .. pack('<I2', number))
+    local part = call('HGET', key, 'm' .. fanOut .. pack('<I2', number))
     if part then add({read(COUNTS, part)}, totals) end
   end
   for _, number in ipairs(BROADCASTS) do
-    local part = call('HGET', key, 'm' .. round .. number)
+    local part = call('HGET', key, 'm' .. fanOut .. number)
     if part then add({read(COUNTS, part)}, sums) end
   end
-  dropRound(round)
+  dropFanOut(fanOut)
   local text = pack(COUNTS, unpack(totals))
   if broadcasts > 0 then text = text .. char(unpack(sums)) end
-  store('l', sub(list, 1, roundAt + 20) .. char(2 * broadcasts + 1) .. sub(list, roundAt + 22), 't' .. round, text)
+  store('l', sub(list, 1, fanOutAt + 20) .. char(2 * broadcasts + 1) .. sub(list, fanOutAt + 22), 't' .. fanOut, text)
   return {'finished', 0, text}
 end
 

@@ -17,7 +17,8 @@ extension Audiences {
     /// that a round can reach the members of the app's other pool.
     private static var unavailableAfterMilliseconds: Int64 { 1_000 }
 
-    /// A member that was read longer ago is read again: it may have left, or have another token.
+    /// If a member was read longer ago than this, it is read again before its push: by now it may have left, or
+    /// have another token.
     static var memberMaxAgeMilliseconds: Int64 { 1_000 }
 
     /// Returns how many of a pool's streams may be used for audiences: all, or nine tenths while single
@@ -26,7 +27,8 @@ extension Audiences {
         singleCommandsWait ? max(1, streams * 9 / 10) : streams
     }
 
-    /// Returns the number of a pool's pushes in flight.
+    /// Returns how many pushes of audiences (to members and channels) a pool has in flight. Pushes of single commands
+    /// are not counted.
     public func inFlight(_ pool: PoolIdentifier) -> Int {
         queues[Int(pool.application)].pushesInFlight[Int(pool.environment.rawValue)]
     }
@@ -78,7 +80,8 @@ extension Audiences {
 
     private enum Offer {
         case push(AudiencePush)
-        /// The round has a push for the other pool, or for this pool once it permits retries.
+        /// The round may have a push later: when the shell asks for the other pool, when this pool permits
+        /// retries, or when there is room to park a member or to read one again.
         case blocked
         case nothing
     }
@@ -119,7 +122,8 @@ extension Audiences {
         return offer
     }
 
-    /// The maximum number of members at one position. Their digests are equal, and they are parked together.
+    /// For how many members at one position the core keeps room. Members are at one position if the hashes of
+    /// their ids are equal; the core parks them together.
     private static var membersPerPositionMax: Int { 8 }
 
     /// Whether one more member could be parked even if all pushes in flight end with a parked member.

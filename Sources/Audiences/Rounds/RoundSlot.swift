@@ -25,9 +25,10 @@ struct RoundSlot: BitwiseCopyable {
         /// The round's partition is being revoked. After the pushes in flight are answered, a last checkpoint
         /// is recorded.
         case draining
-        /// Another worker has claimed the round, or the store has lost it, although this lane still has the
-        /// partition. The reason may be a late claim of an earlier owner, or a revocation that this lane does
-        /// not know yet. After a pause, and when no push is in flight, the core claims the round again.
+        /// This lane has the partition, but not the claim. Either another worker has claimed the round: an
+        /// earlier owner made a late claim, or the group has revoked the partition and this lane does not know
+        /// it yet. Or the store has lost the round. After a pause, and when no push is in flight, the core
+        /// claims the round again.
         case lost
         /// The round's partition was released, or the round was lost while it closed. Nothing is sent or
         /// recorded any more.
@@ -47,8 +48,8 @@ struct RoundSlot: BitwiseCopyable {
     /// How often the round was lost, and when it is claimed again (monotonic milliseconds).
     var lossCount: UInt8 = 0
     var nextClaimMilliseconds: Int64 = .max
-    /// When the store was found to have lost the round with its members (monotonic milliseconds); `.min`: it
-    /// has not.
+    /// When the core found that the store had lost the round with its members, or may lack its members
+    /// (monotonic milliseconds); `.min`: it has not found this.
     var membersLostMilliseconds = Int64.min
     /// How often the round has waited for its members before its first push. The number is limited, because
     /// the store may not know the round's versions even after the members are back.
@@ -60,7 +61,8 @@ struct RoundSlot: BitwiseCopyable {
     var oldestVersion: UInt32 = .max
     var newestVersion: UInt32 = .max
     var versionCount: UInt16 = 0
-    /// The number of versions whose record came after a newer version, and that are not freed yet.
+    /// The number of versions whose record came after the record of a newer version, and that are not freed
+    /// yet.
     var lateVersionCount: UInt16 = 0
     /// The newest version that was settled in this round.
     var lastSettledVersion = Version(timestamp: 0, sequence: 0)
@@ -69,7 +71,8 @@ struct RoundSlot: BitwiseCopyable {
     var newestAdmittedVersion = Version(timestamp: 0, sequence: 0)
     var newerVersionMissingSinceMilliseconds: Int64 = .max
 
-    /// The round's first record that was passed over and is not being read again; `.max`: there is none.
+    /// The offset of the round's first record that was passed over and is not being read again; `.max`: there
+    /// is none.
     var passedOverOffset: Int64 = .max
 
     // Positions of the round.

@@ -17,7 +17,7 @@ final class LivePageSampler: @unchecked Sendable {
     }
 
     private let pageState: LivePageState
-    /// Guards `arrived` and `isStopping`.
+    /// Guards `newStreams` and `isStopping`.
     private let condition = NSCondition()
     private var newStreams: [HTTPResponseStream] = []
     private var isStopping = false

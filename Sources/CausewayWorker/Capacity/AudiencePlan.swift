@@ -1,20 +1,22 @@
 import Audiences
 import LiveActivity
 
-/// The size of a fleet for one audience, and how long a round takes. All results are whole numbers, rounded
-/// up. Rates are at the peak.
+/// The size of a fleet for one audience, and how long a command takes to reach all its members. All results are
+/// whole numbers, rounded up. Rates are at the peak.
 package struct AudiencePlan: Sendable, Equatable {
     package let demand: AudienceDemand
     package let costs: MeasuredCosts
 
-    /// The push rate at which each round takes at most `fleet.busyPercent` of the time between two commands.
+    /// The push rate at which a command reaches all members within `fleet.busyPercent` of the time between two
+    /// commands.
     package private(set) var pushesPerSecond: Int64 = 0
     /// Cores that are busy at the peak, in hundredths of a core.
     package private(set) var coresHundredths: Int64 = 0
     package private(set) var pods: Int64 = 0
     package private(set) var lanes: Int64 = 0
     package private(set) var podMebibytes: Int64 = 0
-    /// The number of ranges into which the members are divided. At most this many lanes can share a round.
+    /// The number of ranges into which the members are divided. Each range has a round of its own in one lane, so at
+    /// most this many lanes can work on one command.
     package private(set) var ranges: Int64 = 0
     package private(set) var partitions: Int64 = 0
 

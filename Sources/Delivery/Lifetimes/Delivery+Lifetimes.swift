@@ -76,16 +76,15 @@ extension Delivery {
             && slot.pointee.invalidAtMilliseconds >= slot.pointee.version.timestamp * 1_000
     }
 
-    /// Whether the timetable may have the command's activity: because of the command's policy, or of the
-    /// usual policy of its app. Always true for a start or an end, because an earlier command may have named
-    /// another policy. If the command's own policy does not limit the lifetime, the activity leaves the
-    /// timetable.
+    /// Whether the timetable may have the command's activity: because of the command's policy, or because of the
+    /// app's default policy. Always true for a start or an end, because an earlier command may have named another
+    /// policy. If the command's policy does not limit the lifetime, the activity is removed from the timetable.
     private func isLifetimeLimited(of slot: UnsafePointer<RecordSlot>) -> Bool {
         slot.pointee.event != .update || policies.lifetimeMilliseconds(slot.pointee.policy) > 0
-            || usualLifetimeMilliseconds(slot.pointee.application) > 0
+            || defaultLifetimeMilliseconds(slot.pointee.application) > 0
     }
 
-    private func usualLifetimeMilliseconds(_ application: UInt16) -> Int64 {
+    private func defaultLifetimeMilliseconds(_ application: UInt16) -> Int64 {
         policies.lifetimeMilliseconds(UInt8(truncatingIfNeeded: configuration.applications[Int(application)].policy))
     }
 
@@ -94,7 +93,7 @@ extension Delivery {
         if slot.pointee.kind == .registration {
             return aliveEvent(
                 atMilliseconds: slot.pointee.registeredAtMilliseconds,
-                usualLifetimeMilliseconds(slot.pointee.application),
+                defaultLifetimeMilliseconds(slot.pointee.application),
                 now: now
             )
         }
@@ -190,11 +189,11 @@ extension Delivery {
     }
 
     /// Whether a registration must report to the timetable: it proves that its activity is alive, and the
-    /// usual policy of its app limits the lifetime.
+    /// default policy of its app limits the lifetime.
     func mustReportLife(ofRegistration record: UInt32, now: Moment) -> Bool {
         let slot = records.address(of: record)
         return policies.hasLifetimes && slot.pointee.device.count == 0
-            && usualLifetimeMilliseconds(slot.pointee.application) > 0
+            && defaultLifetimeMilliseconds(slot.pointee.application) > 0
             && !AgeRules.isRegistrationExpired(
                 registeredAtMilliseconds: slot.pointee.registeredAtMilliseconds,
                 isPushToStart: false,

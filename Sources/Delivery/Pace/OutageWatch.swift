@@ -23,6 +23,7 @@ struct OutageWatch: BitwiseCopyable {
     }
 
     /// Notes a response of the service.
+    /// - Parameter awaitsMore: whether other calls or pushes still wait for a response.
     mutating func noteResponse(awaitsMore: Bool, now: Moment) {
         waitingSinceMilliseconds = awaitsMore ? now.monotonicMilliseconds : .max
     }

@@ -128,8 +128,8 @@ struct RecordSlot: BitwiseCopyable {
     var heldAlert = HeldAlert.unknown
     /// Whether an alert was removed because it was too old: the command's own alert, or one that Redis held.
     var isAlertExpired = false
-    /// For a start: whether Redis held it and keeps it until the lane settles it. For a registration: whether
-    /// its last result was the result of a held start.
+    /// For a start: whether Redis held it and keeps it until the lane settles it. For a registration: whether the
+    /// record has just finished such a start, and registers its token again to release the next one.
     var isHeldStart = false
     var startDraw = StartDraw.none
     var shownVersion: Version?

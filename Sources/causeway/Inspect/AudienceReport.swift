@@ -22,7 +22,8 @@ struct AudienceReport {
             (Double(rangesFinished) + unfinishedRanges.reduce(0) { $0 + $1.progressFraction }) / Double(rangeCount)
         }
 
-        /// Returns how many members per second got the version, since APNs' first answer.
+        /// Returns how many members per second the version has passed since APNs' first response, whatever their
+        /// outcome. Nil if APNs has not responded yet.
         func membersPerSecond(nowMilliseconds: Int64) -> Double? {
             let milliseconds = nowMilliseconds - times.firstResponseMilliseconds
             guard times.firstResponseMilliseconds >= 0, milliseconds > 0 else { return nil }
@@ -50,7 +51,7 @@ struct AudienceReport {
     /// The versions under way, newest first.
     var roundsUnderWay: [RoundUnderWay]
     /// Versions whose ranges and broadcasts are all finished, newest first.
-    var finishedRounds: [AudienceInspection.Round]
+    var finishedRounds: [AudienceInspection.FanOut]
 
     init(
         _ inspection: AudienceInspection,
@@ -72,14 +73,14 @@ struct AudienceReport {
         lastAdmission = inspection.admitted
         budget = ActivityReport.Budget(budgets.budget)
         frequentBudget = ActivityReport.Budget(budgets.frequentBudget)
-        roundsUnderWay = inspection.rounds.reversed().filter { !$0.isFinished }
+        roundsUnderWay = inspection.fanOuts.reversed().filter { !$0.isFinished }
             .map { RoundUnderWay($0, inspection.progress) }
-        finishedRounds = Array(inspection.rounds.reversed().filter(\.isFinished).prefix(resultsMax))
+        finishedRounds = Array(inspection.fanOuts.reversed().filter(\.isFinished).prefix(resultsMax))
     }
 }
 
 extension AudienceReport.RoundUnderWay {
-    fileprivate init(_ round: AudienceInspection.Round, _ progress: [AudienceInspection.Progress]) {
+    fileprivate init(_ round: AudienceInspection.FanOut, _ progress: [AudienceInspection.Progress]) {
         self.init(
             version: round.version,
             admittedAtMilliseconds: round.admittedAtMilliseconds,
