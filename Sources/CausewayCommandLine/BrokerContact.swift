@@ -1,6 +1,6 @@
 import Kafka
 
-/// Prints a message with the reason if no Kafka broker has answered after 2.5 s. Without it a user would see
+/// Prints a message with the reason if no Kafka broker has answered after 2.5 s. Without the message, a user would see
 /// nothing, because librdkafka keeps trying and prints nothing.
 ///
 /// Belongs to one client, which has a weak reference to it. Only the thread that polls the client uses it.

@@ -56,9 +56,8 @@ package struct Interruption {
     /// The time between two polls of ``await()`` if there is no eventfd.
     private static let pollMilliseconds: Int32 = 1_000
 
-    /// Runs a body that may block and cannot be cancelled. During the body, a signal ends the program at
-    /// once, and so does a signal that arrived before. Therefore no work may be in progress
-    /// that must be finished.
+    /// Runs a body that may block and cannot be cancelled. A signal that arrives during the body, or arrived before it,
+    /// ends the program at once. So call this only while no work is in progress that must be finished.
     package func withSignalsUnhandled<Value, Failure>(_ body: () throws(Failure) -> Value) throws(Failure) -> Value {
         Self.endsAtOnce.store(true, ordering: .relaxed)
         defer { Self.endsAtOnce.store(false, ordering: .relaxed) }

@@ -7,8 +7,8 @@ package struct RecordCopy {
     package static let header: StaticString = "replayed"
 
     package var source: [UInt8]
-    /// The time of the original record, UNIX milliseconds; 0: the present time. The copy keeps this time,
-    /// because for Causeway a token was registered at the time of its record.
+    /// The time of the original record, UNIX milliseconds; 0: the present time. The copy keeps this time, because a
+    /// worker takes the record's time as the time at which the command's token was registered.
     package var timestampMilliseconds: Int64
 
     package init(topic: String, partition: Int32, offset: Int64, timestampMilliseconds: Int64) {

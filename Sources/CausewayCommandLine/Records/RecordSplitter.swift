@@ -11,7 +11,8 @@ package struct InputRecord: Equatable {
 /// record does not affect the next one. Text between records that does not begin with a bracket is a record
 /// of its own, up to the end of the line. The splitter does not check whether a record is valid.
 package struct RecordSplitter {
-    /// The most bytes of a record. A longer record is cut off here; Causeway accepts far fewer bytes.
+    /// The most bytes of a record, far more than Causeway accepts. A longer record ends here, and its other bytes count
+    /// as further records.
     static let recordBytesMax = 1 << 20
 
     private var record: [UInt8] = []

@@ -7,8 +7,8 @@ import Foundation
 /// Loads a configuration for a command. Faults go to standard error, one on each line, and end the program
 /// with exit code 78.
 ///
-/// Without `requiresFiles`, a file that the configuration names may be missing. A command that needs the file
-/// reports this when it connects.
+/// Without `requiresFiles`, a file that the configuration names may be missing. A command that needs the file fails
+/// when it connects.
 enum ConfigurationOption {
     static func loader(requiresFiles: Bool) -> ConfigurationLoader {
         ConfigurationLoader(environment: ProcessInfo.processInfo.environment, requiresFiles: requiresFiles)
@@ -26,8 +26,8 @@ enum ConfigurationOption {
         try load(path: path, with: loader(requiresFiles: requiresFiles))
     }
 
-    /// Returns the settings with which a command connects to Kafka: the defaults or a configuration's
-    /// section, with other brokers if the user names some.
+    /// Returns the Kafka settings of a command: the section `kafka` of the configuration, or the defaults if `path` is
+    /// nil. `bootstrapServers`, if given, replaces the brokers.
     static func kafka(path: String?, bootstrapServers: String?) throws(ExitCode) -> WorkerConfiguration.Kafka {
         var kafka = WorkerConfiguration.Kafka()
         if let path { kafka = try load(path: path, requiresFiles: false).kafka }

@@ -86,7 +86,7 @@ struct ReplayRebuildCommand: ParsableCommand {
         run.progress.clear()
         let isInterrupted = run.interruption.pending != nil
         if let failure, !isInterrupted { run.report(failure) }
-        // After a failure, print a report only if Redis was written to.
+        // After a failure, print a report only if the rebuild may have changed Redis.
         guard let rebuilding, failure == nil || (execute && rebuilding.tally.hasCounts) else { throw ExitCode.failure }
         if options.json {
             run.printReport(["rebuilt": rebuilding.tally.json, "isDone": .boolean(execute)])
@@ -101,11 +101,11 @@ struct ReplayRebuildCommand: ParsableCommand {
         guard run.isComplete, !isStopped else { throw ExitCode.failure }
     }
 
-    /// Writes the tokens before the commands. Without a token, Redis would hold an activity's newest command
-    /// instead of recording it as sent.
+    /// Restores the tokens, and then the newest commands of the range. The tokens come first: without its token, Redis
+    /// would hold an activity's newest command instead of recording it as sent.
     ///
-    /// Without `--execute`, the range is read before the registrations. Memory is then needed only for the
-    /// tokens of the activities in the range.
+    /// Without `--execute`, this method reads the range before the registrations. It then remembers only the
+    /// registrations of activities in the range.
     private func rebuild(_ run: inout ReplayRun, _ rebuilding: inout ReplayRebuilding) throws {
         let range = registrations ? nil : try options.range(defaultFrom: Self.defaultFrom)
         if let range, !execute {

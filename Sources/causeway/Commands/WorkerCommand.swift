@@ -102,8 +102,8 @@ struct WorkerCommand: AsyncParsableCommand {
             registry: worker.registry,
             logger: logger
         )
-        // A worker without its HTTP endpoint must not run, because the port may belong to an older worker
-        // that still runs.
+        // If the HTTP endpoint fails, the worker stops too. Its port may belong to an older worker that still runs, and
+        // health checks of this worker would then reach the older one.
         return [.init(service: service, failureTerminationBehavior: .gracefullyShutdownGroup)]
     }
 

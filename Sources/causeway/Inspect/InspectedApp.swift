@@ -4,11 +4,11 @@ import LiveActivity
 /// An app of the configuration, with the policies that its commands may use.
 struct InspectedApp {
     var bundleIdentifier: String
-    /// The name of the app's own policy.
+    /// The name of the app's default policy: the policy of commands that name none.
     var policyName: String
     var policies: [Policy]
 
-    /// Returns the policy with this name, or the app's own policy if there is none.
+    /// Returns the policy with this name. If `name` is nil or unknown, returns the app's default policy.
     func policy(named name: String?) -> Policy {
         policies.first { $0.name == name } ?? policies.first { $0.name == policyName } ?? Policy(name: policyName)
     }

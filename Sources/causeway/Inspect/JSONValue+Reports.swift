@@ -26,7 +26,7 @@ extension JSONValue {
 
     /// The value on one line, with the members of objects sorted by name.
     var line: String {
-        // Encoding cannot fail, because a decoded value has only numbers that an encoder accepts.
+        // Encoding fails only for numbers that JSON cannot write, such as infinity. No report has such a number.
         (try? StableJSON.text(self)) ?? "null"
     }
 

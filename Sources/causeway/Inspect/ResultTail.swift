@@ -5,13 +5,13 @@ import Kafka
 
 import enum CausewayRecords.JSONValue
 
-/// The newest results of one activity, found by a search that begins at the end of the results topic. The
-/// producer's `partitioner` shows which partition has them, so the search needs the worker's own
-/// configuration. If the partitioner is unknown or chooses at random, the search reads all partitions.
+/// The newest results of one activity, found by a search that begins at the end of the results topic. The worker's
+/// property `partitioner` says which partition has them, so the search needs the worker's configuration. If the
+/// partitioner is unknown or chooses at random, the search reads all partitions.
 ///
-/// The search reads one window of offsets after another, each several times as long as the one before, until
-/// it has enough results. So an activity with a recent push costs one short fetch. ``recordsMax`` and
-/// ``searchMillisecondsMax`` limit the search.
+/// The search reads windows of offsets from the end backwards until it has enough results. Each window has
+/// ``windowGrowth`` times as many offsets as the window that was read before it. So an activity with a recent push
+/// costs one short fetch. ``recordsMax`` and ``searchMillisecondsMax`` limit the search.
 struct ResultTail {
     static let recordsMax: Int64 = 200_000
     static let searchMillisecondsMax: Int64 = 5_000
@@ -23,7 +23,7 @@ struct ResultTail {
     private(set) var records: [JSONValue] = []
     /// How many records, of any activity, were read.
     private(set) var recordsRead: Int64 = 0
-    /// Whether the search has reached the beginning of the topic.
+    /// Whether the search has reached the beginning of each partition that may have results of the activity.
     private(set) var isComplete = false
 
     /// - Parameters:

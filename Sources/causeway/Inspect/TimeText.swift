@@ -49,8 +49,8 @@ enum TimeText {
     }
 }
 
-/// Converts seconds from records, which may be any number. A value that is too large becomes the largest one
-/// that fits.
+/// Converts UNIX seconds to milliseconds. The seconds come from records and may be any number. A result that is too
+/// large or too small becomes the nearest number that fits.
 enum UnixSeconds {
     static func milliseconds(ofSeconds seconds: Int64) -> Int64 {
         let (product, overflows) = seconds.multipliedReportingOverflow(by: 1_000)

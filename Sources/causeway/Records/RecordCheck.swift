@@ -114,7 +114,8 @@ struct RecordCheck {
         let trimmedRecord = UnsafeRawBufferPointer(rebasing: buffer[..<trimming.byteCount])
         let smallerCommand = try Command.decode(trimmedRecord)
         let droppedNames = String(decoding: fields.nameList(of: trimming), as: UTF8.self).split(separator: ",")
-        // A dropped field may come before the mismatch and shift its line, so report the line of the state.
+        // Without the dropped fields, the mismatch may be on another line than in the original record. So report the
+        // line of the state.
         let message = mismatch(of: smallerCommand, in: trimmedRecord)?.message
         return TrimmedCommand(
             bodyCount: smallerCommand.bodyCount,

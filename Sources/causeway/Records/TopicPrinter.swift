@@ -30,8 +30,8 @@ final class TopicPrinter: ConsumerHandler {
     private var isAssigned = false
     private var hasHadPartitions = false
 
-    /// - Parameter follows: whether to wait for new records. If false, the printer stops at the offset where
-    ///   the topic ended when the printer started.
+    /// - Parameter follows: whether to wait for new records. If false, the printer stops when it has reached the end of
+    ///   every partition.
     init(properties: [(name: String, value: String)], topic: String, follows: Bool) throws(KafkaError) {
         self.topic = topic
         self.follows = follows

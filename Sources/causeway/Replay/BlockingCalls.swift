@@ -3,7 +3,7 @@ import LiveActivity
 import Reactor
 import Redis
 
-/// Makes Redis calls on the thread's own event loop and waits for all replies.
+/// Makes Redis calls on an event loop. Blocks the thread until all replies have come.
 final class BlockingCalls<Call, Reply> {
     private let loop: EventLoop
     private var replies: [Reply?] = []
@@ -13,7 +13,7 @@ final class BlockingCalls<Call, Reply> {
     /// The indices of the calls that ``perform(_:until:issue:)`` must still make.
     private var waitingIndices: [Int] = []
     private var callsInFlight = 0
-    /// After Redis has refused a call, no call is made before this time.
+    /// After a call has failed, no call is made before this time.
     private var pauseEndMilliseconds: Int64 = 0
     private var lastFailure = RedisError(.stream)
     private var refusal: RedisError?

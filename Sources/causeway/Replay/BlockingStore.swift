@@ -11,7 +11,7 @@ final class BlockingStore {
     /// How long Redis may be down after the user has asked to stop.
     static let cancelledSilenceMillisecondsMax: Int64 = 1_000
     static let turnWaitMilliseconds: Int32 = 100
-    /// The pause before a refused call is repeated.
+    /// The pause before a failed call is made again.
     static let retryPauseMilliseconds: Int64 = 200
 
     private let loop: EventLoop
@@ -40,8 +40,8 @@ final class BlockingStore {
         (activityStore, audienceStore) = (nil, nil)
     }
 
-    /// Makes the calls and waits until each call is answered. No two calls may have the same subject, because
-    /// Redis may carry them out in any order.
+    /// Makes the calls and waits until each call is answered. No two calls may concern the same activity or device,
+    /// because Redis may carry them out in any order.
     ///
     /// - Parameter isCancelled: called repeatedly while waiting. Once it returns true, the wait without an answer
     ///   is limited to ``cancelledSilenceMillisecondsMax``.
@@ -61,8 +61,8 @@ final class BlockingStore {
     /// Makes the calls for audiences. No two calls may concern the record of the same audience, or the same
     /// member of an audience.
     ///
-    /// A call can make a page too long. The store shortens or splits the page, and this method waits up to
-    /// ``cancelledSilenceMillisecondsMax`` for this.
+    /// A call can make a page too long. The store then shortens or splits the page. This method waits for that, but at
+    /// most ``cancelledSilenceMillisecondsMax``.
     func perform(
         _ calls: [AudienceCall<[UInt8]>],
         until isCancelled: () -> Bool = { false }

@@ -3,8 +3,8 @@ import CausewayCommandLine
 import Delivery
 import LiveActivity
 
-/// The calls that restore an audience's newest command. They record that the version's round is finished,
-/// although no push is sent. Members that join later get the version's state.
+/// The calls that restore an audience's newest command. They record that the command's round is finished, although no
+/// push is sent. Members that join later get the command's state.
 struct RebuiltAudience {
     let admissionCall: AudienceCall<[UInt8]>
     let settlementCall: AudienceCall<[UInt8]>

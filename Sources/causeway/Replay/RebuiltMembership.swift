@@ -1,12 +1,13 @@
 import LiveActivity
 
-/// The audiences that a member joins and leaves, as Redis' reply about an activity or a device shows them,
-/// and the calls that record this. After such a reply, a lane makes the same calls.
+/// The audiences that a member joins and leaves by a store call about it, and the calls that record these changes.
+/// After the same store call, a lane makes the same calls.
 struct RebuiltMembership {
-    /// The entries for the audiences' pages: first leaves, then joins.
+    /// The calls that write the member's entries to the pages of the audiences: first the leaves, then the joins.
     let entryCalls: [AudienceCall<[UInt8]>]
     let joinCount: Int
-    /// The call that records, at the member, that the audiences which it left know this (R27).
+    /// The call that records in the member's own record that the audiences know its departures (R27). Nil if the member
+    /// left none.
     let confirmationCall: StoreCall<[UInt8]>?
 
     var leaveCount: Int { entryCalls.count - joinCount }
@@ -41,8 +42,7 @@ struct RebuiltMembership {
         var entries: [AudienceCall<[UInt8]>] = []
         var confirmation: StoreCall<[UInt8]>?
         if let departures {
-            // Append no leave for an audience that the member joins with this registration. If the member
-            // left the audience later than it registered, append the leave.
+            // If this registration joins the audience and is not older than the departure, append no leave.
             let registeredAt = joiningMember?.registration.registeredAtMilliseconds ?? .min
             for audience in departures.audiences
             where departures.atMilliseconds > registeredAt || !joinedAudiences.contains(audience) {

@@ -37,8 +37,8 @@ struct RebuiltState {
         guard let (admission, heldRecord, hasAlert) = admissionParts else { return nil }
         let version = candidate.version
         admissionCall = StoreCall(tag: 0, subject: subject, operation: .admit(admission))
-        // The digest 0 belongs to no content, so Redis does not know what the activity shows. By `alert`,
-        // Redis takes the alerts of this command and of all older ones as already rung.
+        // The digest 0 belongs to no content, so Redis does not know what the activity shows. `alert` tells Redis that
+        // the alerts of this command and of all older ones have rung.
         settlementCall = StoreCall(
             tag: 0,
             subject: subject,
@@ -57,7 +57,7 @@ struct RebuiltState {
         )
     }
 
-    /// Returns the command without its alert, in the form in which the core lets Redis hold it.
+    /// Returns the command without its alert, in the form in which the core gives held commands to Redis.
     private static func heldCommand(
         _ command: Command,
         of record: UnsafeRawBufferPointer,

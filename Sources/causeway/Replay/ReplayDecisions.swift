@@ -3,8 +3,8 @@ import CausewayCommandLine
 import LiveActivity
 import Redis
 
-/// The decision about one command. An activity can have two: one about its newest state, and one about the
-/// start before this state.
+/// The decision about one command. An activity or audience can have two decisions: one about its newest state, and one
+/// about the start before this state.
 struct ReplayDecision {
     var app: Int
     /// The activity's or audience's key in Redis.

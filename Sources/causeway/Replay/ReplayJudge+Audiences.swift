@@ -5,8 +5,8 @@ import LiveActivity
 
 /// Decides about commands to audiences.
 ///
-/// The members' own state is not read. Redis knows whether the newest version was fanned out, and a round
-/// that has begun ends by itself. So the newest command is sent only if Redis does not know it.
+/// The judge does not look at the members. Redis knows whether the newest version was fanned out, and a round that has
+/// begun ends by itself. So the replay sends the newest command only if Redis does not know it.
 extension ReplayJudge {
     /// Returns the verdict on an update, an end or a start to an audience.
     ///
@@ -32,7 +32,8 @@ extension ReplayJudge {
         }
     }
 
-    /// Returns why the command is too old; nil if it is young enough.
+    /// Returns why the replay excludes the command before it looks at Redis: the command is too old, or it is a start
+    /// and the user has not allowed starts. Nil if neither is true.
     private func ageReason(_ command: Command, _ policy: Policy) -> ReplayReason? {
         guard command.event == .start else {
             if AgeRules.isExpired(command.expiration, now: nowSeconds) { return .expired }

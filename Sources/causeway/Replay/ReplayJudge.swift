@@ -88,7 +88,7 @@ struct ReplayJudge {
             )
     }
 
-    /// Makes the admission that a worker would request from Redis.
+    /// Makes the admission that a worker would request from Redis, without any draw on the budget.
     static func admission(
         of command: Command,
         _ record: UnsafeRawBufferPointer,

@@ -9,8 +9,8 @@ enum ReplayReason: String, CaseIterable {
     case duplicate
     case unchanged
     case underWay
-    /// The workers have not committed the command's offset and will read it themselves. A replay would double
-    /// the backlog.
+    /// The workers have not committed the command's offset and will read the command themselves. If the replay wrote
+    /// such commands again, the workers' backlog would double.
     case unread
     case held
     case tokenUnknown

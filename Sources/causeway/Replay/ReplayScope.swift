@@ -28,8 +28,8 @@ struct ReplayScope {
         return apps.firstIndex { $0.bundleIdentifier.utf8.elementsEqual(bytes) }
     }
 
-    /// Returns the policy that the command names, or the app's own policy if it names none. Returns nil if
-    /// the named policy is not configured.
+    /// Returns the policy that the command names, or the app's default policy if it names none. Returns nil if the
+    /// named policy is not configured.
     func policy(of command: Command, app: Int, in record: UnsafeRawBufferPointer) -> Policy? {
         guard !command.policy.isAbsent else { return apps[app].policy(named: nil) }
         let name = command.policy.text(in: record)
@@ -45,7 +45,8 @@ enum ClassifiedRecord: Equatable {
     case invalid(code: String, app: Int?)
     /// A record of the registrations topic, or a dead letter of such a record.
     case registration
-    /// A record that the options exclude, or that names no app or activity.
+    /// A record that the options exclude, or a command to a channel that its producer manages. If the options choose an
+    /// app or an activity, every record that cannot be read counts too.
     case passedOver
 }
 
@@ -83,8 +84,7 @@ extension ReplayScope {
             guard let app = app(command.app, in: value) else {
                 return isLimited ? .passedOver : .invalid(code: "unknownApp", app: nil)
             }
-            // Redis knows nothing of a channel that the producer manages, so a replay cannot decide about its
-            // commands.
+            // Redis has no record of a channel that the producer manages, so a replay cannot decide about its commands.
             guard command.channel.isAbsent else { return .passedOver }
             let isOfAudience = !command.audience.isAbsent
             let addressee = (isOfAudience ? command.audience : command.activity).bytes(in: value)

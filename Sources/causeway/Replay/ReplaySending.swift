@@ -17,8 +17,8 @@ import enum CausewayRecords.JSONValue
 /// If the replay is killed before it writes the copy, Redis treats the command as under way until a newer
 /// state comes.
 struct ReplaySending {
-    /// How long Kafka may take for a record. A user should not wait longer than half a minute; a worker's
-    /// producer waits longer.
+    /// How long Kafka may take to acknowledge a record: 30 s, because a user waits for it. A worker's producer waits
+    /// longer.
     private static let deliveryTimeout = [(name: "delivery.timeout.ms", value: "30000")]
     /// How long to wait for the last acknowledgements after the user has asked to stop.
     private static let stopFlushMilliseconds: Int64 = 2_000
@@ -37,8 +37,8 @@ struct ReplaySending {
     private var unwrittenCopies: [UInt64] = []
     /// Whether the sending ended before all commands were sent.
     private(set) var isStopped = false
-    /// The number of reopened versions that have no copy and could not be settled again. `reason` is the
-    /// error that prevented it.
+    /// The number of reopened versions that have no copy and could not be settled again. `reason` is the error of Redis
+    /// that prevented the settlement.
     private(set) var restorationFailure: (count: Int, reason: RedisError)?
     private var apps: [[UInt8]]
 

@@ -177,12 +177,12 @@ struct ReplaySource {
     }
 }
 
-/// Knows which records the workers' group has not read yet.
+/// Knows which records the workers' group has not committed yet.
 struct ReplayPositions {
     /// The committed offset of each partition; nil: the whole partition is unread.
     private let committedOffsets: [Int64?]
-    /// Whether the workers' group never reads this topic. The topic is then not an input, and the group has
-    /// committed no offset for it. No record counts as unread.
+    /// Whether the workers' group does not read this topic: the topic is not an input, and the group has committed no
+    /// offset for it. Then no record counts as unread.
     private let isNeverRead: Bool
 
     /// - Parameter isInput: whether the group reads the topic, even if it has committed no offset yet.

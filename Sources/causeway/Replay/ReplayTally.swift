@@ -6,7 +6,7 @@ import enum CausewayRecords.JSONValue
 struct ReplayTally {
     private(set) var recordsRead = 0
     private(set) var passedOverCount = 0
-    /// The counts by the app's index; nil for commands that name no configured app.
+    /// The counts by the app's index; nil for registrations, and for records that name no configured app.
     private(set) var counts: [Int?: [ReplayReason: Int]] = [:]
     /// The number of invalid records, by the code of their result.
     private(set) var invalidCounts: [String: Int] = [:]
