@@ -11,24 +11,25 @@ import Numbers
 /// - for a record of the commands topic that names an audience: ``receiveCommand(_:)`` while ``canReceiveCommand``, and
 ///   ``endBatch(now:)`` after the last one. ``withdraw(_:)`` when its partition is revoked.
 ///   ``nextReturnedCommand()`` returns the command to `Delivery`.
-/// - for a member whose audiences change: ``receive(membership:now:)`` while ``canReceiveMembership``. ``nextReturnedMember()``
-///   returns the member to `Delivery`.
-/// - for partitions of the fan-out topic: ``assign(number:)``, ``resume(_:at:metadata:logEnd:)``, ``beginRevoking(_:now:)``,
-///   ``isDrained(_:)``, ``release(partition:now:)``, ``progress(_:)``.
+/// - for a member whose audiences change: ``receive(membership:now:)`` while ``canReceiveMembership``.
+///   ``nextReturnedMember()`` returns the member to `Delivery`.
+/// - for partitions of the fan-out topic: ``assign(number:)``, ``resume(_:at:metadata:logEnd:)``,
+///   ``beginRevoking(_:now:)``, ``isDrained(_:)``, ``release(partition:now:)``, ``progress(_:)``.
 /// - for a record of the fan-out topic: ``receive(_:instruction:droppedFields:now:)``, even if there is no room. The
 ///   shell reads the partition again as ``rereading(_:now:)`` says, and calls
 ///   ``rereadingBegan(_:from:now:)``.
-/// - for the audience store: ``withNextStoreCall(now:_:)``, ``storeCallTaken()``, ``storeCallRefused(now:)``, ``storeCallPostponed()``,
-///   ``storeReplied(tag:_:now:)``, ``storeFailed(tag:_:now:)``.
+/// - for the audience store: ``withNextStoreCall(now:_:)``, ``storeCallTaken()``, ``storeCallRefused(now:)``,
+///   ``storeCallPostponed()``, ``storeReplied(tag:_:now:)``, ``storeFailed(tag:_:now:)``.
 /// - for the activity store: ``withNextActivityCall(now:_:)``, ``activityCallTaken()``,
 ///   ``activityCallPostponed()``, ``activityCallRefused(now:)``, ``activityReplied(tag:now:)``,
 ///   ``activityFailed(tag:_:now:)``.
-/// - for a free stream: ``nextPush(_:permitsRetry:inFlightMax:now:)`` for each of its pools in turn, until no
-///   pool has a push. The shell asks `Delivery` first. It then calls ``pushAnswered(tag:_:now:)``, or
-///   ``pushReturned(_:)`` if no stream was free after all.
+/// - for a free stream: ``nextPush(_:permitsRetry:inFlightMax:now:)`` for each pool of the lane in turn, until
+///   no pool has a push. The pushes of `Delivery` come first. For each push, the shell later calls
+///   ``pushAnswered(tag:_:now:)``; if no stream was free after all, it calls ``pushReturned(_:)`` at once.
 /// - for the keeper of channels: ``nextChannelNeed()``, ``channelKnown(application:audience:_:now:)``,
 ///   ``channelRefused(application:audience:environment:now:)``.
-/// - for the producer: ``nextProduction(now:)``, ``compose(_:)``, ``productionTaken()``, ``productionReported(_:_:now:)``.
+/// - for the producer: ``nextProduction(now:)``, ``compose(_:)``, ``productionTaken()``,
+///   ``productionReported(_:_:now:)``.
 /// - for the clock: ``advance(now:)``, and again at ``nextDueMilliseconds``.
 ///
 /// The steps of a command: `receiveCommand` → it waits, and newer commands replace it → the core asks for the
@@ -37,19 +38,22 @@ import Numbers
 /// The steps of a range: `receive` → `claim` → its pages are read and its members get their pushes → `finish`
 /// and its result → its record settles.
 ///
-/// A *round* passes through the positions of one range as long as the range has versions under way. Its
-/// position only grows (`UInt64`). The member at a position is the one whose ordinal is the position modulo
-/// the range's length. Each version has a *window*, one range length (a *lap*) long. The window begins at the
-/// position that the round had reached when the version came. The member at a position gets the newest
-/// version. For an older version whose window includes the position, the member's outcome is `superseded`.
+/// A *round* passes through the places of one range again and again, as long as the range has versions under
+/// way. One such pass is a *lap*. The *position* of a round (`UInt64`) only grows: the position modulo the
+/// length of the range says which place of the range it is. Each version has a *window*, one lap long: it
+/// begins at the position that the round had reached when the version came. The member at a position gets the
+/// newest version. For an older version whose window includes this position, the member's outcome is
+/// `superseded`.
 ///
 /// Invariants:
-/// - A member gets a push only when no push of the previous lap to it is in flight. So its pushes leave in the order of their versions.
-/// - A version is finished when every member of its window has its outcome. Versions settle in their order, except those that newer
-///   versions have replaced. The newest version of a round settles last.
+/// - A member gets a push only when no push of the previous lap to it is in flight. So its pushes leave in the
+///   order of their versions.
+/// - A version is finished when every member of its window has its outcome. Versions settle in their order,
+///   except those that newer versions have replaced. The newest version of a round settles last.
 /// - If the core has no room for a record, it keeps nothing of the record and does not settle it. Later
 ///   records of the record's range then wait too. (R30)
-/// - The counts of a version in a checkpoint include exactly the members that are below the checkpoint's watermark and not parked.
+/// - The counts of a version in a checkpoint include exactly the members that are below the checkpoint's
+///   watermark and not parked.
 public struct Audiences: ~Copyable {
     typealias Reply = AudienceReply<UnsafeRawBufferPointer>
 
@@ -88,7 +92,7 @@ public struct Audiences: ~Copyable {
 
     /// Number of commands that wait for the channel of their audience.
     var commandsAwaitingChannel = 0
-    /// For each audience whose channel was not ready in time for a command: until this time (monotonic
+    /// For each audience for whose channel a command has waited without success: until this time (monotonic
     /// milliseconds), no further command of the audience waits for the channel.
     var channelWaitPauses: [AudienceKey: Int64] = [:]
     /// When ended entries of `channelWaitPauses` were last removed (monotonic milliseconds).
@@ -108,7 +112,7 @@ public struct Audiences: ~Copyable {
     var timers: TimerQueue
     var writer = JSONWriter()
     var keyWriter = JSONWriter()
-    /// The token digits of the push that was offered last.
+    /// The token (in hexadecimal digits) or the channel's id of the push that was offered last.
     let tokenDigits = UnsafeMutableRawBufferPointer.allocate(byteCount: Limits.tokenDigitsMax, alignment: 16)
     /// References to the members of the page that is being read.
     let memberScratch = UnsafeMutableBufferPointer<MemberReference>.allocate(capacity: MemberPage.membersMax)
@@ -133,7 +137,7 @@ public struct Audiences: ~Copyable {
         // there can be twice as many rounds as records.
         rounds = Slab(limit: configuration.recordsMax * 2)
         let applications = configuration.applications.count
-        let pagesMax = configuration.pagesPerApplication * applications
+        let pagesMax = configuration.pagesPerApplicationMax * applications
         pages = Slab(limit: pagesMax)
         pageReads = PageReadBatch(limit: pagesMax)
         queues = configuration.applications.map { _ in ApplicationQueues() }
@@ -176,23 +180,25 @@ public struct Audiences: ~Copyable {
         memberScratch.deallocate()
     }
 
-    /// When the shell last saw that the store holds the members of all audiences (monotonic milliseconds).
-    /// `.min`: audiences must wait for members.
+    /// When the shell last found that audiences need not wait for members: the store had all of them, or the
+    /// longest wait was over. Monotonic milliseconds. `.min`: audiences must wait. `.max`, the initial value:
+    /// no audience waits.
     ///
     /// A round that the store has lost waits until this time is later than the loss.
     public var membersLastCompleteMilliseconds = Int64.max
-    /// When the shell last lost a connection to the store (monotonic milliseconds). The store may be empty
-    /// since then.
+    /// When the shell last lost a connection to the store, which may be empty since then, or when the core last
+    /// found that the store had lost a round. Monotonic milliseconds; `.min`: never.
     public var storeLostMilliseconds = Int64.min
-    /// Whether the shell has lost a connection to the store and has not yet found all members there since.
+    /// Whether the store may lack members: since the last loss, the shell has not found that audiences need not
+    /// wait.
     public var mayLackMembers: Bool { membersLastCompleteMilliseconds <= storeLostMilliseconds }
 
-    /// Number of commands that are not returned yet.
+    /// Number of commands to audiences that the core has not returned to `Delivery` yet.
     public var commandsInProgress: Int { commands.count }
     /// Number of fan-out records that are not settled.
     public var recordsInProgress: Int { versions.count + broadcasts.count }
     public var roundsInProgress: Int { rounds.count }
-    /// Number of members that wait for another attempt.
+    /// Number of parked members, including those whose next push is in flight.
     public var membersParked: Int { parkedMembers.count }
 
     /// Handles every timer that is due, and sends the collected page reads if they have waited long enough.

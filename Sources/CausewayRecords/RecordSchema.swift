@@ -22,8 +22,8 @@ struct RecordSchema: Sendable {
             + elementFaults(value, keywords, path)
     }
 
-    /// Returns the branch of `anyOf` for objects, if the value is an object. The faults found with this
-    /// branch name fields. Otherwise the only fault would be that no branch accepts the value.
+    /// Returns the branch of `anyOf` that is for objects, if the value is an object. The faults that this
+    /// branch finds name fields. The keyword `anyOf` itself would only find that no branch accepts the value.
     private func objectBranch(of schema: JSONObject, for value: JSONValue) -> JSONValue? {
         guard value.hasType("object") else { return nil }
         return schema["anyOf"]?.asArray.first { $0.asObject["type"] == "object" }

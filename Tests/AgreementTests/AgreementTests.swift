@@ -22,10 +22,11 @@ enum ValidationDifference: CaseIterable {
     case names
 }
 
-/// Compares the worker's core, `causeway check`, the schemas and the library for app servers (the kit).
-/// Worker and check must agree on each record. The schema accepts the same records, and more only for the
-/// reasons in `SchemaDifference`. The kit reads what the worker accepts, and writes it with the same content.
-/// The kit's validation refuses what the worker refuses, and nothing else.
+/// Compares the worker's core, `causeway check`, the schemas and the library for app servers (the kit). Worker
+/// and check must agree on each record. The schema accepts the same records, and more only for the reasons in
+/// `SchemaDifference` or because of names that only the configuration has. The kit reads what the worker
+/// accepts, and writes it with the same content, except for `KitDifference`. The kit's validation refuses what
+/// the worker refuses, except for `ValidationDifference`, and nothing else.
 @Suite("The readers of records agree", .ownThread)
 struct AgreementTests {
     private struct Counts: CustomStringConvertible {

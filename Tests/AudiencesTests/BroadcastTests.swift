@@ -95,8 +95,8 @@ import Testing
         #expect(harness.core.recordsInProgress == 0)
     }
 
-    /// The end has an older version than the update before it, because updates supersede no end (R13). After
-    /// the end, Kafka repeats the update.
+    /// The end has an older version than the update before it. It is still sent, because an update never
+    /// supersedes an end (R13). After the end, Kafka repeats the update.
     @Test func `An update from before a later state is not sent again`() throws {
         let harness = RoundHarness()
         harness.appendCommand(5, channel: try channel())

@@ -5,7 +5,8 @@ import Testing
 
 @testable import Audiences
 
-/// What a checkpoint records of a round, when it is written, and which worker may write it. (R29)
+/// The text of a checkpoint: what is written is read again, it fits the store's limit, and damaged text does no
+/// harm. (R29)
 @Suite struct CheckpointTests {
     private func decoded(_ text: [UInt8]) -> Checkpoint? { text.withUnsafeBytes { Checkpoint($0) } }
 
@@ -26,7 +27,7 @@ import Testing
     @Test func `A checkpoint is read as it was written`() throws {
         var checkpoint = Checkpoint(
             watermark: 7 << 32,
-            lastSettledVersion: Version(timestamp: 1_790_000_000, sequence: .max)
+            newestSettledVersion: Version(timestamp: 1_790_000_000, sequence: .max)
         )
         #expect(decoded(try #require(checkpoint.text())) == checkpoint)
         checkpoint.entries = [
@@ -40,7 +41,7 @@ import Testing
     @Test func `The checkpoint of a full round fits`() throws {
         var checkpoint = Checkpoint(
             watermark: 3 << 40,
-            lastSettledVersion: Version(timestamp: 1_790_000_000, sequence: 1)
+            newestSettledVersion: Version(timestamp: 1_790_000_000, sequence: 1)
         )
         for number in 0..<Audiences.versionsPerRoundMax {
             checkpoint.entries.append(entry(number, start: 2 << 40 + UInt64(number) << 32))
@@ -52,7 +53,7 @@ import Testing
     }
 
     @Test func `A checkpoint that does not fit is not written`() {
-        var checkpoint = Checkpoint(watermark: 3 << 40, lastSettledVersion: Version(timestamp: 0, sequence: 0))
+        var checkpoint = Checkpoint(watermark: 3 << 40, newestSettledVersion: Version(timestamp: 0, sequence: 0))
         checkpoint.entries = (0..<200).map { entry($0, start: 0) }
         #expect(checkpoint.text() == nil)
     }
@@ -62,7 +63,7 @@ import Testing
     @Test func `Hostile text is refused or harmless`() throws {
         var checkpoint = Checkpoint(
             watermark: 7 << 32,
-            lastSettledVersion: Version(timestamp: 1_790_000_000, sequence: 3)
+            newestSettledVersion: Version(timestamp: 1_790_000_000, sequence: 3)
         )
         checkpoint.entries = [entry(1, start: 0), entry(2, start: 5 << 32, length: 17)]
         checkpoint.parkedPositions = [1, 6 << 32]

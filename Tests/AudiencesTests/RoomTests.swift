@@ -98,7 +98,7 @@ import Testing
         let parked = lap + UInt64(SimulatedNames.location(of: Self.names[2]).ordinal)
         var counts = MemberCounts()
         counts[.delivered] = 4
-        var checkpoint = Checkpoint(watermark: 2 * lap, lastSettledVersion: Version(timestamp: 0, sequence: 0))
+        var checkpoint = Checkpoint(watermark: 2 * lap, newestSettledVersion: Version(timestamp: 0, sequence: 0))
         checkpoint.entries = [1, 2]
             .map { number in
                 let version = Version(timestamp: 1_790_000_000 + Int64(number), sequence: 0)
@@ -110,7 +110,7 @@ import Testing
         }
         let harness = RoundHarness(recordBytesMax: 100)
         for name in Self.names { harness.join(name) }
-        harness.record(try #require(checkpoint.text()))
+        harness.storeCheckpoint(try #require(checkpoint.text()))
         harness.appendCommand(1)
         harness.appendCommand(2)
         #expect(harness.passedOverCount == 1)

@@ -4,9 +4,10 @@ import Testing
 @testable import Audiences
 @testable import Delivery
 
-/// Commands that use an audience's channel. The core admits them as in a lane.
+/// Commands that the core itself admits and fans out, and commands that use an audience's channel.
 extension RoundHarness {
-    /// Admits one command to the audience, as a lane does.
+    /// Gives the core a command to the audience, or to the channel with the id `channel`, as a lane does. The
+    /// next ``settle()`` lets the core admit it.
     func handOver(
         _ number: Int,
         _ event: Event,

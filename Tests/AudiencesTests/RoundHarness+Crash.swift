@@ -7,7 +7,7 @@ import LiveActivity
 /// What a dead worker leaves behind: records and checkpoints.
 extension RoundHarness {
     /// Stores a checkpoint of the only range, as another worker would have written it.
-    func record(_ checkpoint: [UInt8]) {
+    func storeCheckpoint(_ checkpoint: [UInt8]) {
         guard let range = SegmentRange(index: 0, rangeCount: 1) else { return }
         store.nowMilliseconds = now
         _ = store.perform(call(.claim(range, claim: 1)))

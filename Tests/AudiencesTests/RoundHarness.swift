@@ -4,7 +4,7 @@ import LiveActivity
 @testable import Audiences
 @testable import Delivery
 
-/// One core with the store's model. The test decides when calls get their answers, and which calls fail.
+/// One core with the store's model. The test decides when the store and APNs answer, and what APNs answers.
 final class RoundHarness {
     static let application = Array("com.example.match".utf8)
     static let audience = Array("match-1".utf8)
@@ -33,7 +33,7 @@ final class RoundHarness {
     private var namesByToken: [String: String] = [:]
     private(set) var unansweredPushes: [(push: AudiencePush, sent: SentPush)] = []
 
-    /// Each time when the core read the partition again, and from which offset.
+    /// Each return to an earlier offset of the partition that the core asked for.
     private(set) var rereadings: [FanoutRereading] = []
     private var pausedUntilMilliseconds = Int64.min
 
@@ -387,7 +387,7 @@ final class RoundHarness {
         return all
     }
 
-    /// The gauges of the first app's pool.
+    /// The gauges of the first app.
     var gauges: RoundGauges {
         var gauges = Self.applications.map { _ in RoundGauges() }
         core.addGauges(to: &gauges)

@@ -29,9 +29,9 @@ import Testing
     ]
 
     /// A known gap: a worker dies, and the next worker has no room for a newer version's record. At that time
-    /// an older version still has parked members, or no checkpoint has the newer version. Then members may
-    /// get the older state after the newer one, or the newer state twice. The size of a slot decides which
-    /// seeds show the gap.
+    /// an older version still has parked members, or no checkpoint has the newer version. Then members may get
+    /// the older state after the newer one, or the newer state twice. Slots count as bytes of the room, so a
+    /// slot of another size shows the gap with other seeds.
     private static let knownGaps: [(SimulationParameters.Kind, UInt64)] = [(.channels, 1_182)]
 
     @Test(arguments: knownGaps) func `A version is skipped after a crash`(kind: SimulationParameters.Kind, seed: UInt64)

@@ -5,7 +5,8 @@ import Testing
 @testable import Audiences
 @testable import Delivery
 
-/// A start names the address at which its activities can be reached later: a channel, a token, or nothing.
+/// The start of each device says how its activity gets updates: by the audience's channel, by an update token,
+/// or not at all.
 @Suite struct StartChannelTests {
     private static let identifier = "Y2hhbm5lbA=="
 
@@ -34,7 +35,7 @@ import Testing
             let device = try #require(start.split(separator: #""device":""#).last?.split(separator: "\"").first)
             addresses[String(device)] = ["input-push-token", "input-push-channel"]
                 .filter { start.contains("\"\($0)\"") }
-            // The core of single activities and the library for servers must both accept the start.
+            // The worker must accept the start when it reads the commands topic.
             try Array(start.utf8)
                 .withUnsafeBytes { text in
                     let command = try Command.decode(text)

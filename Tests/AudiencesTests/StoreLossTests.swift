@@ -115,7 +115,7 @@ import Testing
         #expect(Set(sent.map(\.member)) == Set(Self.members))
     }
 
-    /// Admits a command after the loss, so that the store knows its version.
+    /// Admits a command, so that the store knows its version. Then gives the core the command's fan-out record.
     private func admit(_ number: Int, in harness: RoundHarness) {
         let admission = AudienceAdmission<[UInt8]>(
             version: Version(timestamp: 1_790_000_000 + Int64(number), sequence: 0),

@@ -2,10 +2,10 @@ import CausewayWorker
 import Foundation
 import LiveActivity
 
-/// Calls the worker's decoders. Only this file imports the worker's modules, because their types have the
-/// same names as the types of the library that these tests are about.
+/// Calls the worker's decoders and writers. Only this file imports the worker's modules, because their types
+/// have the same names as the types of the library that these tests are about.
 enum Worker {
-    /// Why the worker refuses a command or registration; nil if it accepts it.
+    /// Returns why the worker refuses a command; nil if it accepts the command.
     static func commandFault(_ value: Data) -> String? {
         fault(value) { bytes throws(Fault) in _ = try Command.decode(bytes) }
     }
@@ -25,7 +25,7 @@ enum Worker {
         }
     }
 
-    /// The body that the worker sends to APNs for a command.
+    /// Returns the body that the worker sends to APNs for a command.
     static func body(_ value: Data) throws -> Data {
         try value.withUnsafeBytes { bytes in
             let command = try Command.decode(bytes)

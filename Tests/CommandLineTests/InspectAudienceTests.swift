@@ -124,7 +124,7 @@ private final class AudienceStage {
         for (index, delivered) in [(0, 248), (1, 62)] as [(Int, UInt32)] {
             let range = try range(index)
             let lap = range.ordinals.upperBound - range.ordinals.lowerBound
-            var checkpoint = Checkpoint(watermark: lap + lap / 4, lastSettledVersion: Self.olderVersion)
+            var checkpoint = Checkpoint(watermark: lap + lap / 4, newestSettledVersion: Self.olderVersion)
             let counts = Self.counts(delivered: delivered)
             checkpoint.entries = [.init(version: Self.newerVersion, start: lap, counts: counts, times: times)]
             checkpoint.parkedPositions = [5, 6]

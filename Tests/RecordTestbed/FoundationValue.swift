@@ -4,7 +4,7 @@ import Foundation
 package enum FoundationValue: Decodable, Equatable {
     case null
     case boolean(Bool)
-    /// A number, with its integer value if it is an integer.
+    /// A number. `unsigned` is its value if it is a whole number from 0 to `UInt64.max`, otherwise nil.
     case number(unsigned: UInt64?)
     case string(String)
     case array([FoundationValue])

@@ -23,8 +23,8 @@ package struct RecordText: Sendable, CustomTestStringConvertible {
         self.members = members.map { (key: $0.0, value: $0.1) }
     }
 
-    /// Returns a copy with another raw JSON value; a new key comes last. Dots lead into objects:
-    /// "aps.alert.title".
+    /// Returns a copy in which the member at `path` has another value, which is raw JSON. Dots in the path lead
+    /// into objects: "aps.alert.title". A new key comes last.
     package func with(_ path: String, _ value: String) -> RecordText {
         replacing(path[...], .raw(value))
     }
@@ -104,7 +104,7 @@ extension RecordText {
     ])
 }
 
-/// A record's bytes in an allocation of their own, so that a read beyond them can be detected.
+/// A record's bytes in an allocation of their own, so that AddressSanitizer can detect a read beyond them.
 package final class Record {
     package let bytes: UnsafeRawBufferPointer
 

@@ -158,8 +158,8 @@ extension Audiences {
         return pauseEnd > .max - ChannelPace.idleMilliseconds ? .max : max(0, pauseEnd) + ChannelPace.idleMilliseconds
     }
 
-    /// Stops the broadcasts to the channels of a partition that is being revoked, and drops the states that
-    /// wait. The partition's next owner reads their records again.
+    /// Stops the broadcasts to the channels of a partition that is being revoked or released, and drops the
+    /// states that wait. The partition's next owner reads their records again.
     mutating func stopChannels(of index: UInt32, as phase: ChannelSlot.Phase, now: Moment) {
         guard let epoch = partitions[index]?.pointee.epoch else { return }
         for channel in 0..<channels.indexBound where channels.isInUse(channel) {
@@ -183,7 +183,7 @@ extension Audiences {
         var predecessor = UInt32.max
         var current = queues[application].firstChannel[environment]
         while current != channel, current != .max { (predecessor, current) = (current, channels[current].nextInQueue) }
-        precondition(current == channel, "a channel that is in its app's queue")
+        precondition(current == channel, "a queued channel is in its app's queue")
         let next = channels[channel].nextInQueue
         if predecessor == .max {
             queues[application].firstChannel[environment] = next

@@ -7,8 +7,8 @@ struct BroadcastSlot: BitwiseCopyable {
         case waiting
         /// The broadcast's push is under way.
         case underWay
-        /// A newer broadcast replaced this one and carries its alert. This broadcast ends after the newer
-        /// one.
+        /// A newer broadcast replaced this one and carries its alert. This broadcast ends together with the
+        /// newer one.
         case riding
         /// The broadcast has its outcome. The store is adding it to the command's counts, and Kafka is
         /// getting its result.
@@ -52,8 +52,8 @@ struct BroadcastKey: Hashable {
     var environment: DeviceEnvironment
 }
 
-/// A channel of an audience. The slot exists while the core has broadcasts for the channel, and for some time
-/// after the last one.
+/// A channel of an audience, or a channel that its producer manages. The slot exists while the core has
+/// broadcasts for the channel, and for some time after the last one.
 struct ChannelSlot: BitwiseCopyable {
     enum Phase: UInt8, BitwiseCopyable {
         case running

@@ -36,23 +36,24 @@ extension Audiences {
     func rangeCount(of command: UInt32) -> UInt16 {
         let segments = Double(MemberLocation.segmentCount) / Double(Self.sampledSegments.count)
         let members = commands[command].sampledBytes / Self.bytesPerMember * segments
-        return UInt16(Self.rangeCount(members: members, membersPerRange: configuration.membersPerRange))
+        return UInt16(Self.rangeCount(members: members, membersPerRangeMax: configuration.membersPerRangeMax))
     }
 
     /// Returns the number of ranges for an audience of this many members: a power of two from 1 to 256.
     ///
-    /// A range then has at most `membersPerRange` members, unless the audience needs more than 256 ranges for
+    /// A range then has at most `membersPerRangeMax` members, unless the audience needs more than 256 ranges for
     /// that.
     ///
-    /// When an audience has grown, its next command uses more ranges, and the store drops the progress of the
-    /// old ranges. Known issue: if a worker dies after the store has added a range's counts and before Kafka
-    /// has the range's result, the next owner writes this result without counts. The command's own result is
-    /// correct, but the counts of its ranges do not add up to it (simulation `ranges`, seed 343).
-    package static func rangeCount(members: Double, membersPerRange: Int = AudiencesConfiguration.membersPerRange)
+    /// When an audience has grown, its next command uses more ranges, and the store deletes the checkpoints of
+    /// the old ranges. Known issue: then the result of one old range may lack its counts. A worker must have
+    /// died after the store had added the range's counts, and before Kafka had the range's result. The next
+    /// owner finds no checkpoint and writes the result without counts. The command's own result is correct, but
+    /// the counts of its ranges do not add up to it (simulation `ranges`, seed 343).
+    package static func rangeCount(members: Double, membersPerRangeMax: Int = AudiencesConfiguration.membersPerRangeMax)
         -> Int
     {
         var count = 1
-        while count < MemberLocation.segmentCount, members > Double(count * membersPerRange) { count *= 2 }
+        while count < MemberLocation.segmentCount, members > Double(count * membersPerRangeMax) { count *= 2 }
         return count
     }
 
@@ -89,9 +90,12 @@ extension Audiences {
         )
     }
 
-    /// Returns until when APNs keeps a push, UNIX seconds: the command's own expiration, if it has one.
-    /// Otherwise the stale date, if it is later than `seconds` and the command is no end, but at most
-    /// ``AgeRules/updateSecondsMax`` after `seconds`. Otherwise `seconds` plus the policy's default.
+    /// Returns until when APNs keeps a push that is sent at `seconds` (UNIX seconds, as all times here). The
+    /// first rule that applies decides:
+    /// 1. If the command has an expiration of its own: this expiration.
+    /// 2. If the command is no end, and its stale date is later than `seconds`: the stale date, but at most
+    ///    ``AgeRules/updateSecondsMax`` after `seconds`.
+    /// 3. The policy's default after `seconds`.
     func sentExpiration(event: Event, expiration: Int64, staleDate: Int64, policy: UInt8, from seconds: Int64) -> Int64
     {
         Self.sentExpiration(
@@ -127,9 +131,10 @@ extension Audiences {
             else {
                 return finishCurrentCommand(command, .outcome(.failed), reason: Self.unexpectedReplyReason, now: now)
             }
-            guard audiences[audience].channelEnvironment == nil else { return broadcast(command, grant) }
+            guard audiences[audience].channelEnvironment == nil else { return fanOutToOwnChannel(command, grant) }
             commands[command].channels = reply.channels
-            // A broadcast cannot begin activities. A start names the channel instead.
+            // A start is not broadcast, because a broadcast cannot begin activities. Instead, the start of each
+            // device names the channel.
             grant.broadcastCount = commands[command].event == .start ? 0 : UInt8(reply.channels.count)
             appendChannelNeedAfterAdmission(reply.channels, of: command, now: now)
             guard !awaitMissingChannel(command, now: now) else { return }
@@ -193,7 +198,7 @@ extension Audiences {
     /// Called when Kafka has acknowledged a fan-out record of the command, or has refused the record as too
     /// large. After the last record, the core asks the store to settle the command.
     mutating func fanoutRecordReported(_ command: UInt32, isTooLarge: Bool) {
-        if isTooLarge { commands[command].isTooLarge = true }
+        if isTooLarge { commands[command].isFanoutRecordTooLarge = true }
         commands[command].unacknowledgedCount -= 1
         guard commands[command].unacknowledgedCount == 0 else { return }
         commands[command].stage = .settling
@@ -201,7 +206,9 @@ extension Audiences {
     }
 
     mutating func commandSettled(_ command: UInt32, now: Moment) {
-        guard commands[command].isTooLarge else { return finishCurrentCommand(command, .fannedOut, now: now) }
+        guard commands[command].isFanoutRecordTooLarge else {
+            return finishCurrentCommand(command, .fannedOut, now: now)
+        }
         finishCurrentCommand(command, .outcome(.failed), reason: "fanoutRecordTooLarge", now: now)
     }
 }

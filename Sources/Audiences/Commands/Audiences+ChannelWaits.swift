@@ -1,21 +1,22 @@
 public import Delivery
 public import LiveActivity
 
-/// Makes the first command of an audience wait for the audience's channel. A start can then name the channel,
-/// and an update can be broadcast.
+/// If an audience should have a channel and lacks it, its next start or update waits until the keeper of
+/// channels has created it. A start can then name the channel, and an update can be broadcast.
 ///
-/// The command waits after its admission. When the keeper has answered, the command is admitted again,
-/// because the store must know how many broadcasts belong to the command. If Apple's channel management is
-/// unavailable, a command waits at most two seconds, and only one command per audience and minute waits.
+/// The command waits after its admission until the keeper answers, at most two seconds. Then it is admitted
+/// again, because the store must know how many broadcasts belong to the command. After a wait without success,
+/// the audience's commands of the next minute do not wait. So if Apple's channel management is unavailable,
+/// only one command per audience and minute waits.
 extension Audiences {
     static var channelWaitMilliseconds: Int64 { 2_000 }
-    /// The maximum number of commands that wait. Above it, a command goes out without the
-    /// missing channel; a later command of its audience finds the channel.
+    /// The maximum number of commands that wait for a channel. At this number, a further command goes out
+    /// without the missing channel; a later command of its audience finds the channel.
     static var commandsAwaitingChannelMax: Int { 1_024 }
-    /// After a command's wait timed out, no other command of its audience waits for this long.
+    /// After a command has waited without success, no other command of its audience waits for this long.
     static var channelWaitPauseMilliseconds: Int64 { 60_000 }
-    /// The maximum number of audiences whose commands do not wait because a wait timed out. At this number,
-    /// no command of any audience waits until one of these pauses has ended.
+    /// The maximum number of audiences whose commands do not wait because one has waited without success. At
+    /// this number, no command of any audience waits until one of these pauses has ended.
     static var channelWaitPausesMax: Int { 4_096 }
     /// How often ended pauses are removed while ``channelWaitPausesMax`` is reached. Each removal scans all
     /// pauses.
@@ -72,8 +73,8 @@ extension Audiences {
         channelWaitPauses[key] = now.monotonicMilliseconds + Self.channelWaitPauseMilliseconds
     }
 
-    /// Removes pauses that have ended. Otherwise a full table would stay full, because an entry is only
-    /// removed when its channel is known.
+    /// Removes pauses that have ended from a full table. Otherwise it would stay full: apart from this, a pause
+    /// is removed only when a command finds that its audience has the channel.
     private mutating func removeOldChannelWaitPauses(now: Moment) {
         guard channelWaitPauses.count >= Self.channelWaitPausesMax,
             now.monotonicMilliseconds >= channelWaitPausesCleanedMilliseconds

@@ -1,8 +1,9 @@
 public import Delivery
 import LiveActivity
 
-/// Commands to audiences, from ``receiveCommand(_:)`` until they are returned. In each audience, one command at a time
-/// is admitted and fanned out. Of the commands that wait, the core keeps only the newest state.
+/// Commands to audiences, from ``receiveCommand(_:)`` until they are returned. In each audience, one command at
+/// a time is admitted and fanned out. Of the updates and ends that wait between two starts, the core keeps only
+/// the newest state.
 extension Audiences {
     /// Whether the shell may call ``receiveCommand(_:)`` once more.
     public var canReceiveCommand: Bool { !commands.isFull && returnedCommands.count < configuration.commandsMax }
@@ -45,10 +46,10 @@ extension Audiences {
 
     /// Ends a batch of ``receiveCommand(_:)`` calls and begins the next command of each audience that the batch names.
     ///
-    /// The commands wait until the batch ends, because by then only the newest state of each audience is
-    /// left. An earlier state of the batch may be older than the state on the phones. A worker that died may
-    /// have sent more than it committed. A store that has lost its data treats each repeated command as a new
-    /// one.
+    /// The commands wait until the batch ends, because by then only the newest state of each audience is left.
+    /// An earlier state of the batch may be older than the state on the phones: a worker that died may have
+    /// sent more than it committed, and its commands are read again. The store recognizes a repeated command,
+    /// but a store that has lost its data treats it as a new one.
     public mutating func endBatch(now: Moment) {
         while let audience = awakenedAudiences.popFirst() {
             audiences[audience].isAwakened = false
@@ -63,7 +64,7 @@ extension Audiences {
     }
 
     /// Returns the command of a record as `withdrawn`, because the record's partition is being revoked. A
-    /// command whose admission has begun is not affected.
+    /// command that no longer waits in its audience's list is not affected.
     public mutating func withdraw(_ record: UInt32) {
         for command in 0..<commands.indexBound
         where commands.isInUse(command) && commands[command].record == record && commands[command].stage == .waiting {
@@ -90,7 +91,8 @@ extension Audiences {
         return audience
     }
 
-    /// Adds a command to the waiting ones and keeps only the newest state. An update never supersedes an end.
+    /// Adds a command to those that wait in its audience, and keeps only the newest state. An update never
+    /// supersedes an end. (R13)
     private mutating func enqueue(_ command: UInt32) {
         let audience = commands[command].audience
         let waiting = audiences[audience].lastWaitingCommand
@@ -122,8 +124,9 @@ extension Audiences {
         append(winner, to: audience)
     }
 
-    /// Ends the older command. The newer command takes over its alert, if the newer command has no alert of
-    /// its own and its body stays within the limit.
+    /// Supersedes the older command. If the newer command has no alert of its own, and if its body stays within
+    /// the limit with the older one's alert, it carries that alert. The older command then ends together with
+    /// the newer one. Otherwise the older command ends now.
     private mutating func supersedeCommand(_ older: UInt32, by newer: UInt32) {
         if commands[older].requestsChannel { commands[newer].requestsChannel = true }
         guard commands[older].hasAlert, !commands[newer].hasAlert,

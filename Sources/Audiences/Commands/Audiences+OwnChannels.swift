@@ -14,13 +14,14 @@ extension Audiences {
         storeQueue.append(AudienceTicket(.admit, index: command))
     }
 
-    mutating func broadcast(_ command: UInt32, _ grant: AudienceGrant) {
+    mutating func fanOutToOwnChannel(_ command: UInt32, _ grant: AudienceGrant) {
         let audience = audiences[commands[command].audience]
         guard let environment = audience.channelEnvironment,
             let identifier = ChannelIdentifier(audience.identifier.bytes)
         else { preconditionFailure("a command to a channel names one") }
-        // The core does not know which storage policy the producer chose, so it assumes `newest`. If that is
-        // wrong, APNs refuses the first push, and the refusal shows the right policy.
+        // The core does not know which storage policy the producer chose, so it assumes `newest`. If the
+        // channel stores nothing, APNs refuses the first push whose expiration is not 0. The refusal shows the
+        // right policy.
         let channel = AudienceChannel(environment: environment, storage: .newest, identifier: identifier)
         commands[command].channels =
             environment == .production ? AudienceChannels(production: channel) : AudienceChannels(sandbox: channel)
@@ -34,8 +35,8 @@ extension Audiences {
         audiences[audience].channelEnvironment == nil ? Limits.bodyBytes : Limits.broadcastBodyBytes
     }
 
-    /// Returns whether APNs' refusal shows that the channel stores no messages. If it does, the core
-    /// remembers it.
+    /// Returns whether APNs' refusal shows that the channel stores no messages. If so, the core remembers this
+    /// policy for the channel.
     ///
     /// On a channel without storage APNs accepts only the expiration 0, and otherwise answers
     /// `BadExpirationDate`. The core then sends the state again with expiration 0.

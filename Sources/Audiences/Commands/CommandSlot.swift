@@ -53,7 +53,7 @@ struct CommandSlot: BitwiseCopyable {
     var receivedMilliseconds: Int64
     var admittedMilliseconds: Int64 = -1
     var grant: AudienceGrant?
-    /// The audience's channels at the time of the admission.
+    /// The audience's channels at the time of the admission, or the channel that the command names itself.
     var channels = AudienceChannels()
     /// The environments whose channel the command waits for, as a set of bits: bit `DeviceEnvironment.rawValue`
     /// stands for an environment.
@@ -66,7 +66,7 @@ struct CommandSlot: BitwiseCopyable {
     var unacknowledgedCount: UInt16 = 0
     /// The estimated bytes of all members in the four sampled segments.
     var sampledBytes: Double = 0
-    var isTooLarge = false
+    var isFanoutRecordTooLarge = false
     var isAlertExpired = false
 
     var hasAlert: Bool { !layout.alert.isAbsent }
@@ -85,8 +85,8 @@ struct AudienceSlot: BitwiseCopyable {
     var digest: AudienceDigest
     /// The audience's id, or the id of a channel that commands name themselves.
     var identifier: HeapBytes
-    /// The environment of a channel that commands name themselves. Such a channel has no members, and each of
-    /// its commands is one broadcast.
+    /// The environment of a channel that commands name themselves; nil for an audience. Such a channel has no
+    /// members, and each of its commands is one broadcast.
     var channelEnvironment: DeviceEnvironment?
     /// The command that is being admitted or fanned out.
     var currentCommand: UInt32 = .max

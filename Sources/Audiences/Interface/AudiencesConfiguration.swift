@@ -18,8 +18,8 @@ public struct AudiencesConfiguration: Sendable {
     public var recordsMax = 16_384
     /// The maximum bytes of the bodies and texts of these fan-out records. At least 1.
     public var recordBytesMax = 64 << 20
-    /// The maximum number of pages in memory over all apps, and of their bytes. Each app may use only its
-    /// part of both. So an app whose host is unavailable does not block the others.
+    /// The maximum number of pages in memory over all apps, and the maximum of their bytes. Each app may use
+    /// only its part of both, so an app whose host is unavailable does not block the others.
     public var pagesMax = 1_024
     public var pageBytesMax = 64 * PageSlot.bytesMax
     /// The maximum number of members that wait for another attempt or have a push in flight. Must exceed a
@@ -45,8 +45,8 @@ public struct AudiencesConfiguration: Sendable {
     /// How long a round waits for the fan-out record of a newer version that the store has admitted.
     public var newerVersionWaitMilliseconds: Int64 = 10_000
     /// The maximum number of members in a range, unless the audience needs more than 256 ranges for that.
-    public var membersPerRange = Self.membersPerRange
-    package static let membersPerRange = 4_000
+    public var membersPerRangeMax = Self.membersPerRangeMax
+    package static let membersPerRangeMax = 4_000
     /// How many offsets above its committable offset a partition may be read. A power of two.
     public var ledgerWindowOffsets = 1 << 16
     /// The seed of jitter, claims and `apns-id`. It must be different in each lane of each process.
@@ -70,13 +70,13 @@ public struct AudiencesConfiguration: Sendable {
         precondition(
             retryBudgetPauseMilliseconds > 0 && checkpointIntervalMilliseconds > 0 && newerVersionWaitMilliseconds > 0
         )
-        precondition(membersPerRange > 0)
+        precondition(membersPerRangeMax > 0)
     }
 
     /// The maximum number of pages of one app, and of their bytes: an equal part for each app, but at least
     /// eight pages of the maximum size.
-    var pagesPerApplication: Int { max(Self.pagesPerApplicationMin, pagesMax / applications.count) }
-    var pageBytesPerApplication: Int {
+    var pagesPerApplicationMax: Int { max(Self.pagesPerApplicationMin, pagesMax / applications.count) }
+    var pageBytesPerApplicationMax: Int {
         max(Self.pagesPerApplicationMin * PageSlot.bytesMax, pageBytesMax / applications.count)
     }
     private static let pagesPerApplicationMin = 8

@@ -13,7 +13,8 @@ public struct IncomingMembership {
     /// or other new data.
     public var wasMemberOfAll: Bool
     public var departures: AudienceList
-    /// The time of the leave, UNIX milliseconds. Entries that the member registered later stay valid.
+    /// When the member left `departures`, UNIX milliseconds. An entry that the member registered after this
+    /// time stays valid.
     public var leftAtMilliseconds: Int64
     /// The registered token for the audiences that the member joins: hexadecimal digits.
     public var token: UnsafeRawBufferPointer
@@ -23,7 +24,8 @@ public struct IncomingMembership {
     public var frequentUpdates: Bool
     /// For a device: whether its activities may begin on a broadcast channel.
     public var supportsChannels: Bool
-    /// The version that the app already displays. The member is not shown this version or an older one.
+    /// The version that the activity already shows, as its registration says; nil: it does not say. When the
+    /// member joins, it gets no push with this version or an older one.
     public var shownVersion: Version?
 
     public init(

@@ -10,20 +10,21 @@ public struct RoundGauges: Sendable, Equatable, BitwiseCopyable {
     /// When the command of the oldest version under way was admitted, UNIX milliseconds; nil if no version is
     /// under way.
     public var oldestVersionMilliseconds: Int64?
-    /// When the command was admitted that began the oldest round, UNIX milliseconds; nil if every round has
-    /// reached all its members.
+    /// Since when members wait for their turn in a round (UNIX milliseconds): the admission time of the command
+    /// that found no member of its range waiting. Of several rounds, the earliest time counts; nil if every
+    /// round has reached all its members.
     ///
-    /// If commands come faster than a round takes, no single command is old, but there are always members
-    /// without the newest state. So the age counts from the command that found its range idle. Parked members
-    /// do not matter here: a phone that APNs answers with 429 for hours must not raise an alert.
+    /// If commands come faster than a round reaches all members, no single command is old, but there are always
+    /// members without the newest state. So this time does not change while members wait. Parked members do not
+    /// count: a phone that APNs answers with 429 for hours must not raise an alert.
     public var oldestRoundMilliseconds: Int64?
 
     public init() {}
 }
 
 extension Audiences {
-    /// Returns the number of members whose turn is over, since the worker started, by
-    /// `MemberOutcome.rawValue`. Each round adds a member once.
+    /// Returns how many turns of members are over since the worker started, by `MemberOutcome.rawValue`. A
+    /// member counts once each time that a round passes it, even if several versions were under way.
     public func memberOutcomeCounts(of application: Int) -> InlineArray<6, UInt64> {
         queues[application].memberOutcomeCounts
     }
@@ -34,8 +35,8 @@ extension Audiences {
         queues[application].membershipChangeCounts
     }
 
-    /// Adds the present numbers of each app. If a record was passed over, its round is included in
-    /// `oldestRoundMilliseconds`, because none of its members has the record's state.
+    /// Adds the present numbers of each app. `oldestRoundMilliseconds` also includes the records that were
+    /// passed over, because no member has got their states yet.
     public func addGauges(to gauges: inout [RoundGauges]) {
         partitions.forEachAssigned { partition in
             guard partition.pointee.phase == .assigned else { return }
@@ -79,8 +80,8 @@ extension Audiences {
 
     private func hasReachedAllMembers(_ round: UInt32) -> Bool { rounds[round].watermark >= readEnd(of: round) }
 
-    /// Called before a version joins a round. The version begins a new round, unless members still wait for
-    /// the previous version.
+    /// Called before a version joins a round. If members still wait for an older version, the time since when
+    /// members wait stays as it is. Otherwise it is the time at which the new version's command was admitted.
     mutating func updateUnreachedSince(_ round: UInt32, by version: UInt32) {
         guard hasReachedAllMembers(round) else { return }
         rounds[round].unreachedSinceMilliseconds = versions[version].record.instruction.admittedMilliseconds
@@ -88,7 +89,7 @@ extension Audiences {
 }
 
 /// The content of a result for a command to an audience, for one range or for all.
-public struct FinishedRound: Sendable, BitwiseCopyable {
+public struct AudienceResultContent: Sendable, BitwiseCopyable {
     public var outcome: RoundOutcome
     /// The timestamp of the command's record, and when APNs last answered a push to one of its members. UNIX
     /// milliseconds; -1 if there is none.
@@ -122,7 +123,7 @@ extension Audiences {
 
     /// Returns the content of a range's result, or of a result over all ranges and broadcasts; nil for other
     /// productions. The caller must ask before ``productionReported(_:_:now:)``, which may free the content.
-    public func finishedRound(of production: AudienceProduction) -> FinishedRound? {
+    public func finishedRound(of production: AudienceProduction) -> AudienceResultContent? {
         switch production.kind {
         case .rangeResult:
             let slot = versions[production.index]
@@ -143,8 +144,8 @@ extension Audiences {
         _ members: MemberCounts,
         _ times: RoundTimes,
         isSuperseded: Bool
-    ) -> FinishedRound {
-        FinishedRound(
+    ) -> AudienceResultContent {
+        AudienceResultContent(
             outcome: isSuperseded ? .superseded : members.outcome,
             recordMilliseconds: record.instruction.recordMilliseconds,
             lastResponseMilliseconds: times.lastResponseMilliseconds,

@@ -12,7 +12,8 @@ import Numbers
 extension Audiences {
     /// How long a registration stays unsettled at most while its member waits for the push.
     private static var settlementDelayMilliseconds: Int64 { 1_000 }
-    /// How long the core tries to send the push. Afterwards the member gets its state from the next round.
+    /// How long the core tries to send the push. Afterwards the member gets no state before the audience's next
+    /// command.
     private static var joinerPushMillisecondsMax: Int64 { 60_000 }
     /// A state that is older than this is requested again before it is sent.
     private static var stateMaxAgeMilliseconds: Int64 { 1_000 }
@@ -237,19 +238,19 @@ extension Audiences {
         scheduleMembership(membership)
     }
 
-    /// Whether the core gives up the push to this member: a later change of the membership has come, the time
-    /// for the push has passed, or APNs delays the push and many other members need its slot.
+    /// Whether the core gives up the push to this member, for one of three reasons: a later change of the
+    /// member has come, the time for the push is over, or APNs delays the push while other members need slots.
     private func mustGiveUp(_ membership: UInt32, at milliseconds: Int64) -> Bool {
         memberships[membership].isOverridden
             || milliseconds > memberships[membership].notifiedMilliseconds + Self.joinerPushMillisecondsMax
             || memberships.count > memberships.limit / 2 && isBlockedByAPNs(membership, at: milliseconds)
     }
 
-    /// Whether the member's push has failed before, or the member's host is unavailable. If many members
-    /// wait, the core gives up such a member, so that others can join.
+    /// Whether the member's push has failed before, or the member's host is unavailable. If more than half of
+    /// the slots are in use, the core gives up such a member, so that others can join.
     ///
-    /// The core never gives up a member whose host takes pushes, because the round may have passed the
-    /// member's position.
+    /// A member keeps its slot if its push has not failed and its host takes pushes. The round may have passed
+    /// its position, so only this push brings it the newest state.
     private func isBlockedByAPNs(_ membership: UInt32, at milliseconds: Int64) -> Bool {
         let (application, environment) = queueIndices(of: membership)
         return memberships[membership].attempts > 0

@@ -26,7 +26,8 @@ extension Audiences {
         return nil
     }
 
-    /// Notes that the shell gets the push to this member, and moves on to the next member.
+    /// Notes the member's progress (such as a push in flight, or an outcome without a push) and its version.
+    /// Then moves on to the next member.
     mutating func advancePast(_ next: NextMember, _ progress: UInt8, _ version: UInt32) {
         pages[next.page].setVersion(next.member, version)
         pages[next.page].setProgress(next.member, progress)

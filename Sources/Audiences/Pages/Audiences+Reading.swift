@@ -11,8 +11,8 @@ extension Audiences {
     private static var pagesPerRoundMax: UInt16 { 32 }
     /// The maximum number of segments that one round reads at a time.
     private static var segmentsAheadMax: UInt64 { 24 }
-    /// After this many attempts, the positions up to the next page are skipped: the segment's directory and
-    /// its pages contradict each other.
+    /// After this many attempts to read a page, the round skips the positions up to the next page: the
+    /// segment's directory and its pages contradict each other.
     private static var attemptsMax: UInt8 { 4 }
 
     /// Requests as many pages as there is room for.
@@ -65,8 +65,8 @@ extension Audiences {
 
     func hasFreePage(of round: UInt32) -> Bool {
         let applicationQueues = queues[Int(rounds[round].application)]
-        return applicationQueues.pageCount < configuration.pagesPerApplication && !pages.isFull
-            && applicationQueues.pageBytes + rounds[round].expectedPageBytes <= configuration.pageBytesPerApplication
+        return applicationQueues.pageCount < configuration.pagesPerApplicationMax && !pages.isFull
+            && applicationQueues.pageBytes + rounds[round].expectedPageBytes <= configuration.pageBytesPerApplicationMax
     }
 
     private mutating func readSegment(of round: UInt32) {
@@ -238,7 +238,7 @@ extension Audiences {
     }
 
     /// Frees a page whose members are all counted, and at once requests the page that follows it in its
-    /// segment. No other round can take the page in between, so a round that has one page always makes
+    /// segment. No other round can take the freed room in between, so a round that has one page always makes
     /// progress.
     private mutating func readNextPage(from start: UInt64, of round: UInt32, inPlaceOf counted: UInt32) {
         releasePage(counted)

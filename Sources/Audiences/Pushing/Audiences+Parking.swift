@@ -172,7 +172,7 @@ extension Audiences {
         }
     }
 
-    /// Removes all parked members of a round that has ended. None of their pushes is in flight.
+    /// Removes all parked members of a round that ends or is claimed again. None of their pushes is in flight.
     mutating func removeParkedMembers(of round: UInt32) {
         while case let member = rounds[round].firstParkedMember, member != .max { unpark(member) }
     }

@@ -1,8 +1,8 @@
 import Delivery
 import LiveActivity
 
-/// The resources that the rounds of one app share: the queue in which they take turns, their part of
-/// the pages, the pushes in flight, and counters.
+/// What belongs to one app in this core: the queues in which its rounds, its joining members and its channels
+/// take turns, its part of the pages, its pushes in flight, and its counters.
 struct ApplicationQueues: BitwiseCopyable {
     var firstRound: UInt32 = .max
     var lastRound: UInt32 = .max
@@ -16,7 +16,8 @@ struct ApplicationQueues: BitwiseCopyable {
     /// Fan-out records in memory.
     var recordCount = 0
     var recordBytes = 0
-    /// By environment: pushes in flight, and when a push was last requested (monotonic milliseconds).
+    /// By environment: pushes of this core in flight, and when the shell last asked for a push (monotonic
+    /// milliseconds).
     var pushesInFlight: InlineArray<2, Int> = .init(repeating: 0)
     var pushRequestedMilliseconds: InlineArray<2, Int64> = .init(repeating: .min)
     /// By environment: members that have joined, in the order in which they are shown a state.
@@ -25,7 +26,7 @@ struct ApplicationQueues: BitwiseCopyable {
     /// By environment: channels that have something to send now.
     var firstChannel: InlineArray<2, UInt32> = .init(repeating: .max)
     var lastChannel: InlineArray<2, UInt32> = .init(repeating: .max)
-    /// Members whose turn is over, by `MemberOutcome.rawValue`. Only grows.
+    /// How many turns of members are over, by `MemberOutcome.rawValue`. Only grows.
     var memberOutcomeCounts: InlineArray<6, UInt64> = .init(repeating: 0)
     /// Changes that audiences have acknowledged, by `MembershipChangeKind.rawValue`. Only grows.
     var membershipChangeCounts: InlineArray<3, UInt64> = .init(repeating: 0)

@@ -3,8 +3,9 @@ import LiveActivity
 
 /// The end of a version in its range: its counts are recorded, Kafka gets its result, and its record settles.
 extension Audiences {
-    /// Adds the outcome of one member to the counts of every version whose window (the positions that the
-    /// version must pass) includes the member's position.
+    /// Counts one member in every version under way whose window (the positions that the version must pass)
+    /// includes the member's position: with this outcome in the version that was sent to the member, and as
+    /// `superseded` in the others.
     mutating func countOutcome(
         _ position: UInt64,
         _ outcome: MemberOutcome,
@@ -23,8 +24,8 @@ extension Audiences {
         rounds[round].revision += 1
     }
 
-    /// Marks a version as `counted` if all members of its window (the positions that it must pass) have their
-    /// outcomes, or if its window is empty.
+    /// Marks each version as `counted` that has nothing left to do: all members of its window (the positions
+    /// that it must pass) have their outcomes, or its window is empty.
     mutating func finishVersions(of round: UInt32) {
         guard rounds[round].phase == .running || rounds[round].phase == .draining else { return }
         let (watermark, lowestParkedPosition) = (rounds[round].watermark, rounds[round].lowestParkedPosition)
@@ -87,8 +88,8 @@ extension Audiences {
         storeQueue.append(AudienceTicket(.finishRange, index: version))
     }
 
-    /// Finishes a version whose record came after a newer version, and that was not under way. Its outcome is
-    /// `superseded`, because the newer version reaches every member.
+    /// Finishes a version whose record came after the record of a newer version, and that the last owner did
+    /// not have under way. Its outcome is `superseded`, because the newer version reaches every member.
     mutating func finishLate(_ version: UInt32, of round: UInt32) {
         rounds[round].lateVersionCount += 1
         versions[version].isLate = true
@@ -124,8 +125,8 @@ extension Audiences {
     /// Settles finished versions in their order. So a new owner of the partition reads every record from the
     /// oldest open version to the newest version again.
     ///
-    /// A replaced version need not wait for an older one, which may stay open for hours: the version that
-    /// replaced it is not settled yet, so the new owner reads that version again.
+    /// A replaced version need not wait for an older one, which may stay open for hours. The newer version that
+    /// replaced it is not settled yet, so a new owner reads the newer version again.
     private mutating func settleFinishedVersions(of round: UInt32) {
         var isOldest = true
         var version = rounds[round].oldestVersion
@@ -134,7 +135,7 @@ extension Audiences {
             let isReplaced = slot.isSuperseded && version != rounds[round].newestVersion
             if slot.stage == .finished, isOldest || isReplaced {
                 unlink(version, of: round)
-                rounds[round].lastSettledVersion = max(rounds[round].lastSettledVersion, slot.record.version)
+                rounds[round].newestSettledVersion = max(rounds[round].newestSettledVersion, slot.record.version)
                 rounds[round].revision += 1
                 settle(version)
             } else {

@@ -46,7 +46,7 @@ extension Audiences {
         advance(round, now: now)
     }
 
-    /// Whether the store may lack the members of a round that begins. If the store has the progress of the
+    /// Whether the store may lack the members of a round that begins. If the store has a checkpoint of the
     /// round's range, it has not lost the audience. If the store does not know that a version was admitted,
     /// it has lost its data after the admission.
     ///
@@ -54,27 +54,27 @@ extension Audiences {
     /// Redis server is reported as a loss. Without the limit, one unavailable server would keep the rounds on
     /// all other servers waiting.
     func hasLostMembers(_ reply: Reply?, _ round: UInt32) -> Bool {
-        guard reply?.bytes?.isEmpty ?? true, rounds[round].membersAwaitedCount < Self.membersAwaitedMax else {
+        guard reply?.bytes?.isEmpty ?? true, rounds[round].memberWaitCount < Self.memberWaitsMax else {
             return false
         }
         if mayLackMembers { return true }
         let newest = rounds[round].newestVersion
-        guard newest != .max, !rounds[round].startsDevices, rounds[round].membersAwaitedCount == 0 else { return false }
+        guard newest != .max, !rounds[round].startsDevices, rounds[round].memberWaitCount == 0 else { return false }
         return reply?.newest.map { $0 < versions[newest].record.version } ?? true
     }
 
     /// Makes the round wait until a poll of the store finds all members. Without the members the round would
     /// end at once, and its alert or start would reach nobody.
     mutating func awaitMembers(_ round: UInt32, now: Moment) {
-        rounds[round].membersAwaitedCount += 1
+        rounds[round].memberWaitCount += 1
         rounds[round].phase = .lost
         rounds[round].nextClaimMilliseconds = now.monotonicMilliseconds
         rounds[round].membersLostMilliseconds = now.monotonicMilliseconds
         advance(round, now: now)
     }
 
-    /// How many polls of the store a round waits for before it begins. A poll takes about a second.
-    private static var membersAwaitedMax: UInt8 { 8 }
+    /// For how many polls of the store a round waits at most before it begins. A poll takes about a second.
+    private static var memberWaitsMax: UInt8 { 8 }
 
     /// The longest time that a round waits for its members. Without this limit, a round would wait forever if
     /// no poll of the store succeeds, for example because Redis' user may not read the marks. The worker's
@@ -88,15 +88,15 @@ extension Audiences {
         guard slot.nextClaimMilliseconds <= now.monotonicMilliseconds else {
             return wake(round, at: slot.nextClaimMilliseconds)
         }
-        // If the store has lost only the claim, and not the members, the wait began when the round could be
-        // claimed again.
+        // If the store has lost only the claim, and no members, the time of the wait counts from
+        // `nextClaimMilliseconds`.
         let waitBegan = max(slot.membersLostMilliseconds, slot.nextClaimMilliseconds)
         let isWaitOver = now.monotonicMilliseconds - waitBegan >= Self.membersWaitMillisecondsMax
         guard slot.membersLostMilliseconds < membersLastCompleteMilliseconds || isWaitOver else {
             return wake(round, at: now.monotonicMilliseconds + Self.claimPauseMilliseconds)
         }
         guard isIdle(round), !isFinishing(round) else { return }
-        if isWaitOver { rounds[round].membersAwaitedCount = Self.membersAwaitedMax }
+        if isWaitOver { rounds[round].memberWaitCount = Self.memberWaitsMax }
         removeParkedMembers(of: round)
         var version = slot.oldestVersion
         while version != .max {
@@ -108,8 +108,8 @@ extension Audiences {
         storeQueue.append(AudienceTicket(.claim, index: round))
     }
 
-    /// Whether results of the round are still being recorded under the old claim. They are valid and will
-    /// settle.
+    /// Whether the counts or the result of one of the round's versions are not acknowledged yet. They stay
+    /// valid, and will settle, even if another worker has claimed the round since.
     func isFinishing(_ round: UInt32) -> Bool {
         var version = rounds[round].oldestVersion
         while version != .max {

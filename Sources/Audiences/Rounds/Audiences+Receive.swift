@@ -227,8 +227,8 @@ extension Audiences {
         admitReceived(of: round, now: now)
     }
 
-    /// Decides what becomes of each received record of a round, in the order of arrival: it becomes a version
-    /// under way, or it settles.
+    /// Decides about each received record of a round, in the order of arrival: it becomes a version under way,
+    /// it ends as superseded, or it settles without a result.
     mutating func admitReceived(of round: UInt32, now: Moment) {
         // The versions under way come first in the list, then the received records.
         var predecessor = UInt32.max

@@ -9,7 +9,7 @@ extension Audiences {
         guard rounds[round].phase == .claiming else { return removeIfFinished(round, now: now) }
         if hasLostMembers(reply, round) { return awaitMembers(round, now: now) }
         noteNewestAdmitted(reply?.newest, of: round, now: now)
-        rounds[round].checkpointedMilliseconds = now.monotonicMilliseconds
+        rounds[round].checkpointRequestedMilliseconds = now.monotonicMilliseconds
         rounds[round].phase = .running
         // If the store has lost the checkpoint, the round uses the last one that it recorded itself.
         for text in [reply?.bytes, rounds[round].recordedText.bytes] {
@@ -25,7 +25,7 @@ extension Audiences {
         rounds[round].watermark = checkpoint.watermark
         rounds[round].sendPosition = checkpoint.watermark
         rounds[round].readPosition = checkpoint.watermark
-        rounds[round].lastSettledVersion = checkpoint.lastSettledVersion
+        rounds[round].newestSettledVersion = checkpoint.newestSettledVersion
         guard let newest = checkpoint.entries.last?.version else { return }
         rounds[round].phase = .awaitingVersions
         rounds[round].restoredCheckpoint.newestVersion = newest
@@ -47,10 +47,11 @@ extension Audiences {
         let (newest, text) = (rounds[round].newestVersion, rounds[round].restoredCheckpoint.text)
         guard !text.isNone, let checkpoint = Checkpoint(text.bytes) else { return [] }
         if newest != .max { return checkpoint.entries.filter { $0.version > versions[newest].record.version } }
-        // An older version may have stayed open for its alert after a newer one had settled. So an entry may
-        // be older than `lastSettledVersion`. The record of the oldest entry arrives first.
+        // While the round waits for versions and has none, the records of all entries are missing, also of an
+        // entry that is older than `newestSettledVersion`: an older version may have stayed open for its alert
+        // after a newer one had settled.
         if rounds[round].phase == .awaitingVersions { return checkpoint.entries }
-        return checkpoint.entries.filter { $0.version > rounds[round].lastSettledVersion }
+        return checkpoint.entries.filter { $0.version > rounds[round].newestSettledVersion }
     }
 
     /// Drops the last owner's checkpoint: every version whose record arrives from now on passes through the
@@ -70,7 +71,8 @@ extension Audiences {
         let newest = rounds[round].newestVersion
         let newestSeen =
             newest == .max
-            ? rounds[round].lastSettledVersion : max(versions[newest].record.version, rounds[round].lastSettledVersion)
+            ? rounds[round].newestSettledVersion
+            : max(versions[newest].record.version, rounds[round].newestSettledVersion)
         rounds[round].newerVersionMissingSinceMilliseconds = version > newestSeen ? now.monotonicMilliseconds : .max
     }
 
@@ -134,7 +136,7 @@ extension Audiences {
     private mutating func stopAwaitingVersions(_ round: UInt32, now: Moment) {
         let lastReceived = partitions.partition(rounds[round].partition, epoch: rounds[round].epoch)?.pointee
             .lastReceivedMilliseconds
-        let since = max(rounds[round].checkpointedMilliseconds, lastReceived ?? .min)
+        let since = max(rounds[round].checkpointRequestedMilliseconds, lastReceived ?? .min)
         let end = since + configuration.newerVersionWaitMilliseconds
         guard end <= now.monotonicMilliseconds else { return wake(round, at: end) }
         closeAllEarly(of: round)
@@ -187,7 +189,7 @@ extension Audiences {
         let due = isAwaited ? now.monotonicMilliseconds : checkpointDue(round)
         if mayRecord, isChanged, !slot.isCallOutstanding, due <= now.monotonicMilliseconds {
             rounds[round].isCallOutstanding = true
-            rounds[round].checkpointedMilliseconds = now.monotonicMilliseconds
+            rounds[round].checkpointRequestedMilliseconds = now.monotonicMilliseconds
             storeQueue.append(AudienceTicket(.checkpoint, index: round))
         }
         setTimer(round, now: now)
@@ -197,11 +199,11 @@ extension Audiences {
     /// call has the checkpoints of many rounds.
     private func checkpointDue(_ round: UInt32) -> Int64 {
         let interval = configuration.checkpointIntervalMilliseconds
-        return (rounds[round].checkpointedMilliseconds / interval + 1) * interval
+        return (rounds[round].checkpointRequestedMilliseconds / interval + 1) * interval
     }
 
-    /// Whether no push is in flight and no refused member is being recorded, so that a last checkpoint misses
-    /// nothing.
+    /// Whether no push is in flight, no refused member is being recorded, and no parked member is being read
+    /// again. A last checkpoint then misses nothing.
     func isIdle(_ round: UInt32) -> Bool { rounds[round].membersInFlight == 0 && rounds[round].pendingMemberCount == 0 }
 
     private mutating func setTimer(_ round: UInt32, now: Moment) {
@@ -236,7 +238,7 @@ extension Audiences {
     /// checkpoint.
     mutating func checkpointText(of round: UInt32) -> [UInt8]? {
         let slot = rounds[round]
-        var checkpoint = Checkpoint(watermark: slot.watermark, lastSettledVersion: slot.lastSettledVersion)
+        var checkpoint = Checkpoint(watermark: slot.watermark, newestSettledVersion: slot.newestSettledVersion)
         var version = slot.oldestVersion
         while version != .max {
             let versionSlot = versions[version]

@@ -1,10 +1,10 @@
 import Delivery
 import LiveActivity
 
-/// Rounds of an app whose host is unavailable, perhaps for hours. The core must not keep records of such a
-/// round that have expired or that newer versions have replaced.
+/// Rounds whose app has no available pool, perhaps for hours, because APNs' host does not answer. The core must
+/// not keep records of such a round that have expired or that newer versions have replaced.
 extension Audiences {
-    /// If a round has sent nothing for this long and its host is unavailable, it closes its older versions.
+    /// If a round has sent nothing for this long and its pools are unavailable, it closes its older versions.
     private static var stalledMillisecondsMax: Int64 { 10_000 }
 
     /// Notes since when the round sends nothing. The core calls this before a newer version takes over at
@@ -16,12 +16,12 @@ extension Audiences {
         rounds[round].stalledSinceMilliseconds = now.monotonicMilliseconds
     }
 
-    /// Closes the older versions of a round whose host is unavailable, because a newer version has taken
-    /// over. The records of the older versions then settle. The newer version reaches their members when the
-    /// host is available again.
+    /// Closes the older versions of a round whose pools are unavailable, because a newer version has taken
+    /// over. The records of the older versions then settle. The newer version reaches their members when a pool
+    /// is available again.
     ///
-    /// Only the version whose alert the newest one carries stays open, until that alert is too old. So a
-    /// range keeps its newest version, and at most one older version for its alert.
+    /// Only the version whose alert the newest one carries stays open, until that alert is too old. So a range
+    /// keeps its newest version, and at most one older version for its alert.
     mutating func closeOlderWhileUnavailable(of round: UInt32, now: Moment) {
         guard rounds[round].stalledSinceMilliseconds <= now.monotonicMilliseconds - Self.stalledMillisecondsMax,
             DeviceEnvironment.allCases.allSatisfy({ isUnavailable($0, of: round, now: now) })

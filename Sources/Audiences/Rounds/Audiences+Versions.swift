@@ -11,7 +11,7 @@ extension Audiences {
     /// - If the last owner of the partition had the version under way, it continues from that owner's
     ///   checkpoint.
     /// - If the version is settled, or its round has it already, its record settles without a result.
-    /// - If the round has a newer version, the version ends as superseded.
+    /// - If the round has a newer version, the version ends at once as superseded.
     /// - Otherwise the version takes over at the round's present position.
     mutating func add(_ version: UInt32, to round: UInt32, now: Moment) {
         let number = versions[version].record.version
@@ -27,7 +27,7 @@ extension Audiences {
             if rounds[round].phase == .running || rounds[round].phase == .closing {
                 rounds[round].phase = rounds[round].restoredCheckpoint.nextParkedPosition == nil ? .running : .restoring
             }
-        } else if number <= rounds[round].lastSettledVersion || isKnown(number, in: round) {
+        } else if number <= rounds[round].newestSettledVersion || isKnown(number, in: round) {
             settleWithoutResult(version)
         } else if number < newestKnownVersion(of: round) {
             finishLate(version, of: round)
@@ -78,9 +78,9 @@ extension Audiences {
         versions[version].end = start + rounds[round].lapLength
         append(version, to: round)
         if rounds[round].phase == .closing { rounds[round].phase = .running }
-        // A member that joins is shown only states that were admitted before it joined. Pages that are read
-        // from now on surely have the entries of members that joined before this version was admitted; older
-        // pages may lack such entries.
+        // When a member joins, it is shown only states that were admitted before. So this round must bring this
+        // version to each member that joined before the version was admitted. Pages that are read from now on
+        // have the entries of all these members; older pages may lack some.
         if rounds[round].phase == .running { refreshPages(of: round) }
         carryAlert(to: version, of: round, now: now)
         closeUnsentVersions(of: round, start: start)

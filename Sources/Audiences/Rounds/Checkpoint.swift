@@ -6,9 +6,11 @@ import LiveActivity
 /// The text has six bits in each character, as in `SettledOffsetsText`. All numbers are varints, and each
 /// list begins with its count:
 /// 1. The format (1), the watermark, and the newest settled version.
-/// 2. For each version under way, oldest first: timestamp; sequence; watermark minus the window's start; the window's length + 1 if it
-///    was closed early, else 0; the counts; the time of the first answer + 1, or 0; the time of the last answer + 1, or 0.
-/// 3. For each parked member, ascending: the first as watermark minus its position; each other as the distance from the one before.
+/// 2. For each version under way, oldest first: timestamp; sequence; watermark minus the window's start; the
+///    window's length + 1 if it was closed early, else 0; the counts; the time of the first answer + 1, or 0;
+///    the time of the last answer + 1, or 0.
+/// 3. For each parked member, ascending: the first as watermark minus its position; each other as the distance
+///    from the one before.
 struct Checkpoint: Equatable {
     struct Entry: Equatable {
         var version: Version
@@ -25,7 +27,7 @@ struct Checkpoint: Equatable {
     private static let positionMax: UInt64 = 1 << 62
 
     var watermark: UInt64
-    var lastSettledVersion: Version
+    var newestSettledVersion: Version
     var entries: [Entry] = []
     /// The positions of the parked members, ascending and all below the watermark.
     var parkedPositions: [UInt64] = []
@@ -34,7 +36,7 @@ struct Checkpoint: Equatable {
     func text() -> [UInt8]? {
         var payload: [UInt8] = [Self.format]
         Self.append(watermark, to: &payload)
-        Self.append(lastSettledVersion, to: &payload)
+        Self.append(newestSettledVersion, to: &payload)
         Self.append(UInt64(entries.count), to: &payload)
         for entry in entries {
             Self.append(entry.version, to: &payload)
@@ -62,11 +64,12 @@ struct Checkpoint: Equatable {
     init?(_ text: UnsafeRawBufferPointer) {
         guard let payload = SettledOffsetsText.payload(of: text), payload.first == Self.format else { return nil }
         var reader = Reader(payload: payload, position: 1)
-        guard let watermark = reader.number(), watermark <= Self.positionMax, let lastSettledVersion = reader.version(),
+        guard let watermark = reader.number(), watermark <= Self.positionMax,
+            let newestSettledVersion = reader.version(),
             let entryCount = reader.number(),
             entryCount <= UInt64(payload.count)
         else { return nil }
-        self.init(watermark: watermark, lastSettledVersion: lastSettledVersion)
+        self.init(watermark: watermark, newestSettledVersion: newestSettledVersion)
         for _ in 0..<entryCount {
             guard let entry = reader.entry(watermark: watermark) else { return nil }
             entries.append(entry)
@@ -84,9 +87,9 @@ struct Checkpoint: Equatable {
         }
     }
 
-    init(watermark: UInt64, lastSettledVersion: Version) {
+    init(watermark: UInt64, newestSettledVersion: Version) {
         self.watermark = watermark
-        self.lastSettledVersion = lastSettledVersion
+        self.newestSettledVersion = newestSettledVersion
     }
 
     private struct Reader {

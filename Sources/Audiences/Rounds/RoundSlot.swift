@@ -53,7 +53,7 @@ struct RoundSlot: BitwiseCopyable {
     var membersLostMilliseconds = Int64.min
     /// How often the round has waited for its members before its first push. The number is limited, because
     /// the store may not know the round's versions even after the members are back.
-    var membersAwaitedCount: UInt8 = 0
+    var memberWaitCount: UInt8 = 0
     /// The number of positions in one lap, which is one pass through the range's members.
     var lapLength: UInt64
 
@@ -65,7 +65,7 @@ struct RoundSlot: BitwiseCopyable {
     /// yet.
     var lateVersionCount: UInt16 = 0
     /// The newest version that was settled in this round.
-    var lastSettledVersion = Version(timestamp: 0, sequence: 0)
+    var newestSettledVersion = Version(timestamp: 0, sequence: 0)
     /// The newest version that the store has admitted, and since when its record is missing (`.max`: it is
     /// not missing).
     var newestAdmittedVersion = Version(timestamp: 0, sequence: 0)
@@ -138,7 +138,7 @@ struct RoundSlot: BitwiseCopyable {
     /// the round continues from the last recorded one.
     var sentText = HeapBytes.none
     var recordedText = HeapBytes.none
-    var checkpointedMilliseconds: Int64 = .min
+    var checkpointRequestedMilliseconds: Int64 = .min
     /// Whether a claim or a checkpoint of the round has no reply yet.
     var isCallOutstanding = false
     /// The time of the timer that is set for this round.
@@ -166,11 +166,11 @@ struct RoundSlot: BitwiseCopyable {
         phase = .claiming
         membersLostMilliseconds = .min
         (watermark, sendPosition, readPosition) = (0, 0, 0)
-        lastSettledVersion = Version(timestamp: 0, sequence: 0)
-        newestAdmittedVersion = lastSettledVersion
+        newestSettledVersion = Version(timestamp: 0, sequence: 0)
+        newestAdmittedVersion = newestSettledVersion
         newerVersionMissingSinceMilliseconds = .max
         recordedRevision = revision
-        checkpointedMilliseconds = .min
+        checkpointRequestedMilliseconds = .min
         isCallOutstanding = true
     }
 }

@@ -3,7 +3,7 @@ import LiveActivity
 /// A fan-out record: one version of an audience in one range. (R28)
 struct VersionSlot: BitwiseCopyable {
     enum Stage: UInt8, BitwiseCopyable {
-        /// The version waits for its round's claim, or for newer versions that the last owner had under way.
+        /// The version waits until the core has claimed its round.
         case received
         /// The version is on its way through its members.
         case underWay
@@ -22,8 +22,8 @@ struct VersionSlot: BitwiseCopyable {
     /// The next newer version of the round.
     var next: UInt32 = .max
     var stage = Stage.received
-    /// Whether the version's record came after a newer version, and the version was not under way before. A
-    /// late version is sent to no member; its outcome is `superseded`.
+    /// Whether the version's record came after the record of a newer version, and the last owner did not have
+    /// the version under way. A late version is sent to no member; its outcome is `superseded`.
     var isLate = false
     var record: FanoutRecord
     // For a start: fields of the start commands that the core produces for the devices.

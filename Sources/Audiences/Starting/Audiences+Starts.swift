@@ -131,7 +131,8 @@ extension Audiences {
     /// Returns the part of Apple's dictionary that is the same for all devices of a start to an audience with
     /// channels. The core completes it for each device with the device's ``StartAddress``.
     ///
-    /// The result is empty if the start names a channel itself: then its producer manages the channel.
+    /// The result is empty if the audience has no channel. It is also empty if the start names a channel
+    /// itself: then its producer manages the channel.
     static func dictionaryWithoutAddress(of slot: VersionSlot) -> HeapBytes {
         let dictionary = slot.record.layout.aps.bytes(in: slot.record.body.bytes)
         guard slot.record.instruction.startChannels.count > 0, !dictionary.isEmpty else { return .none }
@@ -141,13 +142,15 @@ extension Audiences {
         }
     }
 
-    /// Returns how the new activity of a device gets its updates; nil if the start's own dictionary says it.
+    /// Returns how the new activity of a device gets its updates; nil if the device's start gets the dictionary
+    /// unchanged.
     ///
-    /// The activity gets them from the audience's channel if the device takes channels and the audience has
-    /// one in the device's environment. Otherwise the start requests an update token. A start never does
-    /// both.
+    /// If the device takes channels, the activity gets its updates from the audience's channel in the device's
+    /// environment. If the device takes none, or if the channel's id would make the body too long, the start
+    /// requests an update token. A start never does both.
     ///
-    /// If the channel's id would make the body too long, the start requests a token instead.
+    /// The dictionary stays unchanged in three cases: its producer names a channel in it, the audience has no
+    /// channel in the device's environment, or the body has no room for either.
     static func address(of member: PageMember, _ slot: VersionSlot) -> StartAddress? {
         guard !slot.dictionaryWithoutAddress.isNone,
             let channel = slot.record.instruction.startChannels[member.environment]

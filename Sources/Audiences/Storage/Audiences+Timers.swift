@@ -1,11 +1,11 @@
 import Delivery
 
 extension Audiences {
-    /// Lets ``advance(now:)`` check the slot at this monotonic time. An earlier call for the same slot is no
-    /// longer valid.
+    /// Lets ``advance(now:)`` check the slot at this monotonic time. The caller must also store the time in the
+    /// slot: an entry with another time is stale.
     ///
-    /// The queue's limit is twice the number of slots. So at least half of a full queue is stale. The removal
-    /// of stale entries thus costs a constant time for each call on average.
+    /// The queue's limit is twice the number of slots. So at least half of a full queue is stale, and the
+    /// removal of stale entries costs a constant time for each call on average.
     mutating func startTimer(_ owner: TimerQueue.Owner, _ index: UInt32, dueMilliseconds: Int64) {
         if timers.isFull { removeStaleTimers() }
         timers.append(TimerQueue.Entry(dueMilliseconds: dueMilliseconds, owner: owner, index: index))

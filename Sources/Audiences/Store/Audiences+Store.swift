@@ -1,8 +1,8 @@
 public import Delivery
 public import LiveActivity
 
-/// Calls of the audience store leave in order. A call that failed for a temporary reason is repeated, which
-/// every call permits. (R15)
+/// The calls to the audience store leave in the order in which the core appended them. A call that failed for a
+/// temporary reason is repeated, which every call permits. (R15)
 extension Audiences {
     private typealias Operation = AudienceCall<UnsafeRawBufferPointer>.Operation
 
@@ -46,7 +46,10 @@ extension Audiences {
         checkpointAnswered(round, nil, now: now)
     }
 
-    /// Whether the call is no longer needed. Frees a page that no round wants any more.
+    /// Removes the call, which is the next one, if it is no longer needed. Frees the page of a page read that
+    /// no round wants any more.
+    ///
+    /// - Returns: whether the call was removed.
     private mutating func isWithdrawn(_ ticket: AudienceTicket, now: Moment) -> Bool {
         switch ticket.purpose {
         case .page, .directory:

@@ -45,7 +45,7 @@ extension Lane {
 }
 
 extension FinishedRange {
-    fileprivate init(_ round: FinishedRound) {
+    fileprivate init(_ round: AudienceResultContent) {
         self.init(
             partition: round.partition,
             offset: round.offset,

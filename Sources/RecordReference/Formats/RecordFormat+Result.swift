@@ -83,7 +83,7 @@ extension RecordFormat {
         name: "rangeResult",
         title: "Result of a range of an audience",
         introduction:
-            "It has `segments`. A round is divided into up to 256 ranges of the members, and each range has a result.",
+            "It has `segments`. The members are divided into up to 256 ranges, and each range has a result.",
         shape: RecordShape(
             [
                 ResultFields.command, ResultFields.app, ResultFields.audience,

@@ -8,7 +8,8 @@ final class SimulatedWorker {
         var coreIndex: UInt32
         var nextOffset: Int64
         var isRevoking = false
-        /// When the core reads the partition's passed-over records again; `.min` if it does not pause.
+        /// Until when the worker reads nothing of the partition, because the core asked for a pause; `.min`: it
+        /// has not asked.
         var pausedUntilMilliseconds = Int64.min
     }
 

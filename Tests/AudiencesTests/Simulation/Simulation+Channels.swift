@@ -12,7 +12,7 @@ struct SimulatedSubscribers {
     var alertCounts: [Int: Int] = [:]
     /// Whether an alert may ring again, because the answer to its broadcast was lost.
     var isUncertain = false
-    /// The number of broadcasts with an older content than the shown one.
+    /// The number of broadcasts with an older timestamp than the shown state.
     var olderStateCount = 0
 }
 

@@ -141,8 +141,8 @@ extension Simulation {
         }
     }
 
-    /// Checks the number of pushes: at most one for each member and round, and at most one round for each
-    /// version.
+    /// Checks the number of pushes. A member gets at most one for each command. The members of a range together
+    /// get at most one push each for each version that reached all of them, and one more.
     private func checkWork() {
         guard parameters.kind == .calm, !hadMembershipChange else { return }
         for phone in phones.values where phone.pushCount > commands.count {

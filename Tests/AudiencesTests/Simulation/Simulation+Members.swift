@@ -14,13 +14,13 @@ struct SimulatedChange {
     let isLeaving: Bool
     let atMilliseconds: Int64
     /// Whether the registration also names a second audience, to which no command was sent.
-    let namesOther: Bool
+    let namesSecondAudience: Bool
     /// The number of the store's loss after which the worker reads the registration again; nil if the worker
     /// reads it for the first time.
     var readAgainAfter: Int?
     var isTaken = false
     /// The newest content that the store had admitted when the core got this change.
-    var admittedContent = -1
+    var newestAdmittedContent = -1
 }
 
 extension Simulation {
@@ -108,7 +108,7 @@ extension Simulation {
                 token: phone.token,
                 isLeaving: phone.hasLeft,
                 atMilliseconds: atMilliseconds,
-                namesOther: random.chance(300),
+                namesSecondAudience: random.chance(300),
                 readAgainAfter: wipes
             )
         )
@@ -117,7 +117,7 @@ extension Simulation {
     func feedChanges(_ worker: SimulatedWorker) {
         for index in changes.indices where !changes[index].isTaken && worker.core.canReceiveMembership {
             changes[index].isTaken = true
-            changes[index].admittedContent = admittedContent
+            changes[index].newestAdmittedContent = newestAdmittedContent
             give(changes[index], to: worker)
         }
     }
@@ -125,7 +125,7 @@ extension Simulation {
     private func give(_ change: SimulatedChange, to worker: SimulatedWorker) {
         trace?("\(now % 1_000_000) \(worker.number) change \(change)")
         let other = Array("other".utf8).withUnsafeBytes { AudienceDigest(of: $0) }
-        let audiences = change.namesOther ? [other, Self.audienceDigest] : [Self.audienceDigest]
+        let audiences = change.namesSecondAudience ? [other, Self.audienceDigest] : [Self.audienceDigest]
         let digests = audiences.map(\.value.littleEndian)
         guard let phone = phones[change.name] else { return }
         digests.withUnsafeBytes { digests in
@@ -169,10 +169,10 @@ extension Simulation {
             if parameters.kind == .calm, parameters.startsPerMille == 0, parameters.streams >= 10, !phone.hasLeft,
                 phone.token == change.token,
                 !phone.isDead,
-                phone.shownContent < change.admittedContent
+                phone.shownContent < change.newestAdmittedContent
             {
                 violations.append(
-                    "\(change.name.suffix(12)) shows \(phone.shownContent), not \(change.admittedContent), when it has joined"
+                    "\(change.name.suffix(12)) shows \(phone.shownContent), not \(change.newestAdmittedContent), when it has joined"
                 )
             }
         }

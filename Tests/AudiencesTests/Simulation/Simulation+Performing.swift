@@ -157,9 +157,9 @@ extension Simulation {
                 noteAdmitted(position)
             }
             // Members that join after a start get no state that is older than the start.
-            admittedContent =
+            newestAdmittedContent =
                 admission.isStart
-                ? -1 : max(admittedContent, commands.first { $0.version == admission.version }?.content ?? -1)
+                ? -1 : max(newestAdmittedContent, commands.first { $0.version == admission.version }?.content ?? -1)
         }
         if case .claim(let range, _) = call.operation {
             worker.claimedCheckpoints[range] = reply.bytes ?? []

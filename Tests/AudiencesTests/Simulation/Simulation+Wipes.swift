@@ -20,11 +20,11 @@ struct SimulatedWipe {
     /// Whether the worker is still giving back the records of the commands partition, before it reads the
     /// partition again. Until then it takes no commands.
     var isDraining = false
-    /// The commands that the worker reads again after the loss, and that have no outcome yet.
+    /// The commands that the worker reads again after the loss, and that have no new outcome yet.
     var commandsToReadAgain: Set<Int> = []
     /// The commands that were read again and fanned out once more.
     var commandsFannedOutAgain: Set<Int> = []
-    /// The records of commands read again that the core has and has not given back.
+    /// The records of commands that were read again, as long as the core has them.
     var commandRecordsInCore: Set<UInt32> = []
     var nextPollMilliseconds = Int64.min
     /// The commands whose rounds had not ended when the store lost all data.
@@ -63,8 +63,8 @@ extension Simulation {
         for worker in workers { worker.core.storeLostMilliseconds = now }
     }
 
-    /// Each worker reads the marks in turn. A little later it learns whether the store had all members when
-    /// the reading began.
+    /// Each worker reads the marks about once a second. A little later it learns whether the store had all
+    /// members when the reading began.
     func checkMembers() {
         guard parameters.kind == .wipes, now >= wipe.nextPollMilliseconds else { return }
         guard now >= storeAwayUntilMilliseconds else {

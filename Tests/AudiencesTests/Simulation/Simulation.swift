@@ -56,7 +56,7 @@ final class Simulation {
     var trace: ((String) -> Void)?
     var workersMade = 0
     var nextToken = 0
-    /// The counts of each range's last result, by command and range.
+    /// The text of each range's last result, by command and range.
     var rangeResults: [Int: [SegmentRange: String]] = [:]
     var commandResults: [Int: String] = [:]
     var broadcastResults: [Int: [DeviceEnvironment: String]] = [:]
@@ -66,7 +66,7 @@ final class Simulation {
     var changes: [SimulatedChange] = []
     var changesMade: UInt32 = 0
     /// The newest state that the store has admitted.
-    var admittedContent = -1
+    var newestAdmittedContent = -1
     var memberResults = 0
     var invalidations = 0
     /// The number of pushes that phones have received, by range.

@@ -38,10 +38,10 @@ struct SimulationParameters {
     var alertsPerMille: Int
     var sandboxPerMille: Int
     var changes: Int
-    // The parts of the members that are devices, and of the commands that are starts.
+    // How many of the members are devices, and how many of the commands are starts, in per mille.
     var devicesPerMille: Int
     var startsPerMille: Int
-    // The chances of faults.
+    // The chances of faults, in per mille.
     var pushFailurePerMille = 0
     var pushLossPerMille = 0
     var rateLimitPerMille = 0
