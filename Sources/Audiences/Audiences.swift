@@ -57,9 +57,9 @@ import Numbers
 public struct Audiences: ~Copyable {
     typealias Reply = AudienceReply<UnsafeRawBufferPointer>
 
-    let configuration: AudiencesConfiguration
+    private(set) var configuration: AudiencesConfiguration
     var randomness: SplitMix64
-    let policies: PolicyTable
+    private(set) var policies: PolicyTable
     let applicationNames: ApplicationNames
 
     var commands: Slab<CommandSlot>
@@ -219,6 +219,13 @@ public struct Audiences: ~Copyable {
             case .channelWait: channelWaitTimedOut(entry.index)
             }
         }
+    }
+
+    /// Applies reloaded settings. A command that already waits keeps the end of its wait. The lane's core for single
+    /// activities must have the same policies, because it names a command's policy by its position.
+    public mutating func apply(_ settings: ReloadableSettings) {
+        configuration.apply(settings)
+        policies = PolicyTable(configuration.policies)
     }
 
     /// When `advance` must be called next (monotonic milliseconds); nil if nothing waits for the clock.

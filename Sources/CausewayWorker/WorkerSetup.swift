@@ -254,8 +254,7 @@ struct WorkerSetup: @unchecked Sendable {
         audiences.recordBytesMax = memory.fanoutBytesMax
         audiences.pageBytesMax = memory.pageBytesMax(configured: audiences.pageBytesMax)
         audiences.pagesMax = memory.pagesMax(configured: audiences.pagesMax, applications: delivery.applications.count)
-        audiences.retryMaxMilliseconds = min(audiences.retryMaxMilliseconds, delivery.retryMaxMilliseconds)
-        audiences.retryBaseMilliseconds = min(audiences.retryBaseMilliseconds, audiences.retryMaxMilliseconds)
+        audiences.limitRetryPauses(to: delivery.retryMaxMilliseconds)
         return audiences
     }
 
@@ -284,7 +283,7 @@ struct WorkerSetup: @unchecked Sendable {
         delivery.retryMaxMilliseconds = Int64(worker.retryMaxMilliseconds)
         delivery.deferAfterMilliseconds = Int64(worker.deferAfterMilliseconds)
         delivery.deferredDelayMilliseconds = Int64(worker.deferredDelayMilliseconds)
-        // An alert must wait until the newer state that overtook it has returned from the deferred topic.
+        // The newer state that must carry an alert may be deferred. The alert waits until that state returns.
         delivery.riderWaitMilliseconds = max(
             delivery.riderWaitMilliseconds,
             delivery.deferredDelayMilliseconds + 5_000
@@ -337,8 +336,8 @@ struct WorkerSetup: @unchecked Sendable {
         )
     }
 
-    /// Limits the connections of the process. Every pool must have room for its first connection. The limit
-    /// is twice the number of pools of all lanes, or the usual budget if that is larger, but at most 4,096.
+    /// Limits the connections of the process. Every pool must have room for its first connection. The limit is
+    /// twice the number of pools of all lanes, but at least the default of ``ConnectionBudget``, and at most 4,096.
     private static func connectionBudget(poolCount: Int) -> ConnectionBudget {
         let defaults = ConnectionBudget()
         return ConnectionBudget(

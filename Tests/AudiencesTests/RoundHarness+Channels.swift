@@ -13,7 +13,8 @@ extension RoundHarness {
         _ event: Event,
         expiration: Int64 = -1,
         requestsChannel: Bool = false,
-        channel: String? = nil
+        channel: String? = nil,
+        policy: UInt8 = 0
     ) {
         let start = event == .start ? "\"activity\":\"final-{device}\"," : ""
         let attributes =
@@ -44,7 +45,7 @@ extension RoundHarness {
                                 activityTemplate: none,
                                 version: command.version,
                                 priority: 5,
-                                policy: 0,
+                                policy: policy,
                                 policyName: none,
                                 expiration: expiration,
                                 staleDate: -1,

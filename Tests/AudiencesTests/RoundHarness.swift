@@ -10,7 +10,7 @@ final class RoundHarness {
     static let audience = Array("match-1".utf8)
     static let digest = audience.withUnsafeBytes { AudienceDigest(of: $0) }
     static let secondApplication = Array("com.example.neighbour".utf8)
-    private static let applications = [application, secondApplication]
+    static let applications = [application, secondApplication]
 
     struct SentPush: Equatable {
         var member: String

@@ -57,6 +57,55 @@ struct ReloadTests {
         }
     }
 
+    /// A command to an activity draws on the budget of the policy that was added, and a command to an audience takes
+    /// its pace. Both policies' numbers are read by position, so a core without the new position would end the
+    /// worker.
+    @Test func `A policy that a reload adds serves activities and audiences`() async throws {
+        try await onOwnThread {
+            let run = try ExampleRun(["ride"]) { text, _ in text + Self.policy(spacing: 1_000) }
+            defer { run.close() }
+            let traffic = try Traffic(run)
+            try traffic.sendOne()
+            let text = try String(contentsOfFile: run.deployment.path("causeway.yaml"), encoding: .utf8)
+            let addition = text.replacingOccurrences(
+                of: "policies: {",
+                with: "policies: {added: {spacingMilliseconds: 1000}, "
+            )
+            try addition.write(toFile: run.deployment.path("causeway.yaml"), atomically: true, encoding: .utf8)
+            try #require(run.deployment.worker).signal(SIGHUP)
+            try run.await("the reload") {
+                try String(contentsOfFile: run.deployment.path("worker.log"), encoding: .utf8)
+                    .contains("configuration reloaded changed=policies.added")
+            }
+
+            var (command, aps) = (traffic.update, traffic.update["aps"] as? JSONObject ?? [:])
+            aps["timestamp"] = Int(Date().timeIntervalSince1970)
+            aps["relevance-score"] = 77
+            command["aps"] = aps
+            command["policy"] = "added"
+            command["priority"] = 10
+            command["expiration"] = nil
+            command["id"] = "to-activity"
+            command["activity"] = traffic.activity
+            command["sequence"] = 100
+            try run.send(command)
+            try run.awaitAccepted(["to-activity"])
+            command["id"] = "to-audience"
+            command["activity"] = nil
+            command["audience"] = "riders"
+            try run.send(command)
+            try run.await("the result of the command to the audience") {
+                try run.takeResults(milliseconds: 20)
+                return run.results.outcome("to-audience") != nil
+            }
+            #expect(run.results.outcome("to-audience") == "delivered")
+            try run.awaitMetrics("the budget of the added policy") {
+                $0.sum("causeway_budget_spent_total", ["policy": "(added)"]) == 1
+            }
+            try run.deployment.stopWorker(graceMilliseconds: 90_000)
+        }
+    }
+
     /// Checks the gaps between pushes. Redis spaces the permissions by its own clock. A permitted push may be
     /// sent late, and the next one on time, so a gap may be shorter by this lateness.
     private static func expect(_ gaps: [Double], spacing: Double) {

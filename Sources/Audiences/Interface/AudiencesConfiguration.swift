@@ -35,8 +35,10 @@ public struct AudiencesConfiguration: Sendable {
     /// Bounds of the pause after a push that APNs could not take. After the n-th failure for a member the
     /// pause is `retryBaseMilliseconds * 2^n`, at most `retryMaxMilliseconds`, times a random number between a
     /// half and one.
-    public var retryBaseMilliseconds: Int64 = 200
-    public var retryMaxMilliseconds: Int64 = 60_000
+    public var retryBaseMilliseconds = Self.retryBaseMillisecondsDefault
+    public var retryMaxMilliseconds = Self.retryMaxMillisecondsDefault
+    private static let retryBaseMillisecondsDefault: Int64 = 200
+    private static let retryMaxMillisecondsDefault: Int64 = 60_000
     /// The pause before a retry that the pool's budget refuses: a random time between a half and the whole of
     /// this value, unless the pause after the failed attempt is longer.
     public var retryBudgetPauseMilliseconds: Int64 = 30_000
@@ -56,6 +58,21 @@ public struct AudiencesConfiguration: Sendable {
         self.applications = applications
         self.policies = policies
         self.seed = seed
+    }
+
+    /// Limits the pauses after failed pushes to the longest pause of single commands (`worker.retryMaxMilliseconds`).
+    public mutating func limitRetryPauses(to milliseconds: Int64) {
+        retryMaxMilliseconds = min(Self.retryMaxMillisecondsDefault, milliseconds)
+        retryBaseMilliseconds = min(Self.retryBaseMillisecondsDefault, retryMaxMilliseconds)
+    }
+
+    /// Takes the settings that concern commands to audiences. Policies keep their positions, because commands and
+    /// records in memory name a policy by its position.
+    mutating func apply(_ settings: ReloadableSettings) {
+        policies = settings.policies
+        for position in applications.indices { applications[position].policy = settings.applicationPolicies[position] }
+        limitRetryPauses(to: settings.retryMaxMilliseconds)
+        validate()
     }
 
     func validate() {

@@ -44,21 +44,22 @@ extension Lane {
         metrics.observe(.latencyPartTime, Int(part.rawValue), microseconds: Self.microseconds(end - start))
     }
 
-    /// Converts a duration to microseconds, limited to one year. A producer chooses a record's timestamp, so
-    /// a wrong clock could overflow the product.
+    /// Converts a duration to microseconds, limited to the range from 0 to one year. A producer chooses a record's
+    /// timestamp, so without the limits a wrong clock could cause a negative duration or an overflow.
     static func microseconds(_ milliseconds: Int64) -> Int64 {
         min(max(0, milliseconds), 31_536_000_000) * 1_000
     }
 
-    /// Counts the first attempt of a push, with its draw on the activity's budget. Redis draws once for each
-    /// version, so retries do not count.
+    /// Counts what a push drew from its activity's budget: one push of priority 10, or none because the empty budget
+    /// changed the priority to 5. Redis draws once for each version, so only the first attempt counts.
     func countSent(_ record: UInt32) {
         let view = delivery.view(record)
         guard !view.isRetry else { return }
+        let policy = setup.registry.labels.policyIndex(view.policy)
         if view.isDemoted {
-            metrics.add(.budgetDemotions, view.application, view.policy)
+            metrics.add(.budgetDemotions, view.application, policy)
         } else if view.priority == 10 {
-            metrics.add(.budgetSpent, view.application, view.policy)
+            metrics.add(.budgetSpent, view.application, policy)
         }
     }
 
@@ -186,8 +187,8 @@ extension Lane {
         }
     }
 
-    /// Counts superseded commands that get no result. Kafka acknowledges nothing for them, so they count when
-    /// they are superseded.
+    /// Counts superseded commands that get no result. Other commands count when Kafka acknowledges their result.
+    /// These count when a newer state replaces them.
     private func countSupersededWithoutResult(_ counters: ApplicationCounters, of application: Int) {
         let uncounted = counters.supersededWithoutResult &- supersededCountsPublished[application]
         supersededCountsPublished[application] = counters.supersededWithoutResult
@@ -235,8 +236,7 @@ struct ProviderTokenUse {
     /// requests for the metrics, so that each used token is seen.
     static let windowMilliseconds: Int64 = 60_000
 
-    /// When the token of the pool's newest connections was issued, UNIX seconds; nil before the first
-    /// connection.
+    /// When the token was issued, UNIX seconds; nil: not known yet.
     var issuedAtSeconds: Int64?
     private var submittedPushes: UInt64 = 0
     private var lastUseMilliseconds: Int64?
@@ -264,7 +264,7 @@ struct RedisHistory {
 
     /// Notes that the connection is ready.
     ///
-    /// - Returns: whether the connection was lost before.
+    /// - Returns: whether this is a reconnection: the connection was ready before, and was lost.
     mutating func noteReady() -> Bool {
         defer {
             hasBeenReady = true

@@ -72,7 +72,8 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, ThreadLog {
     /// The pools by app and environment, in the order of `PoolIdentifier`.
     var pools: [LanePool] = []
     var writer = JSONWriter()
-    /// Whether the deferred topic has as many partitions as the commands topic.
+    /// Whether a deferred record goes to the partition with the number of its source partition. False after the
+    /// deferred topic turned out to have fewer partitions.
     var defersToSourcePartition = true
     /// The lane reports no recovered pool before this time. Monotonic milliseconds.
     var nextPoolRecoveryMilliseconds: Int64 = 0
@@ -152,8 +153,8 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, ThreadLog {
         requestTurnEnd()
     }
 
-    /// Requests the end of the turn, at which the cores' decisions are carried out. Call this after every
-    /// change of a core.
+    /// Makes the event loop call ``turnEnded()`` at the end of this turn, which carries out the cores' decisions.
+    /// Call this after every change of a core.
     func requestTurnEnd() {
         guard !isTurnEndRequested else { return }
         isTurnEndRequested = true
@@ -216,10 +217,11 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, ThreadLog {
         setup.delivery.readAheadLagRecords = settings.readAheadLagRecords
         setup.delivery.deferredDelayMilliseconds = settings.deferredDelayMilliseconds
         delivery.apply(settings)
+        audiences.apply(settings)
     }
 
-    /// Reports to the core, once a turn, how many records each partition is behind, before the core begins
-    /// any new record.
+    /// Reports to the core how many records of each partition of the commands topic the lane has not taken yet. The
+    /// lane does this once a turn, before the core begins to work on new records.
     private func reportLag() {
         for position in partitions.entries.indices where partitions[position].topic == Intake.commandsTopic {
             let (records, isAssumed) = partitions.recordsBehind(
@@ -245,8 +247,8 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, ThreadLog {
             takenCount += 1
             if takenCount % Self.recordsBetweenProductions == 0 { performProductions() }
         }
-        // Signal only if the core can take another record. If the core is full, the next record that settles
-        // requests a turn.
+        // Request another turn only if the core can take another record. If the core is full, the next record
+        // that settles requests a turn.
         if delivery.canReceive { mailbox.wakeup.signal() }
     }
 

@@ -1,5 +1,4 @@
-/// The definitions of all metrics, in the order in which they are shown. `Helm/causeway/METRICS.md` is
-/// generated from them.
+/// The definitions of all metrics. `Helm/causeway/METRICS.md` is generated from them.
 package enum MetricCatalog {
     /// Indexed by ``Metric``'s raw value.
     package static let definitions: [MetricDefinition] = {
@@ -138,7 +137,8 @@ package enum MetricCatalog {
             "pushes",
             [.configuredApp, .policy],
             "Pushes sent at priority 10.",
-            "These pushes use up the phones' own budgets. Compare with causeway_budget_demotions_total."
+            "These pushes use up the phones' own budgets. Compare with causeway_budget_demotions_total. "
+                + "Until the next start, policies that a reload added share the label (added)."
         ),
         .counter(
             .budgetDemotions,

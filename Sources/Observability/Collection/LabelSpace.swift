@@ -41,8 +41,8 @@ package struct LabelSpace: Sendable {
         }
     }
 
-    /// The apps' names in the configuration, by the core's index. Records without a configured app count
-    /// under one more name, "none".
+    /// The apps' names in the configuration. The position of a name is the number by which the cores know the app.
+    /// Records without a configured app count under one more name, "none".
     package var apps: [String]
     package var pools: [Pool]
     package var environments = ["production", "sandbox"]
@@ -84,6 +84,10 @@ package struct LabelSpace: Sendable {
     /// The index of the fan-out topic, whose records are ranges of commands to audiences.
     var fanoutTopic: Int? { topics.firstIndex(of: "fanout") }
 
+    /// Returns the index of a policy's label. Policies that a reload has added share the label "(added)", because the
+    /// labels are fixed at the start. No policy can have this name.
+    package func policyIndex(_ policy: Int) -> Int { min(policy, policies.count) }
+
     /// Returns the values of a dimension. Each value is a list with one text for each of the dimension's
     /// ``MetricDimension/labels``. Returns none if no counters exist for the dimension.
     func values(of dimension: MetricDimension) -> [[String]] {
@@ -102,7 +106,7 @@ package struct LabelSpace: Sendable {
         case .environment: environments.map { [$0] }
         case .connectionState: ConnectionState.allCases.map { [$0.name] }
         case .signer: signers.map { [$0.team, $0.keyIdentifier] }
-        case .policy: policies.map { [$0] }
+        case .policy: policies.map { [$0] } + [["(added)"]]
         case .recordWait: RecordWait.allCases.map { [$0.name] }
         case .redisError: redisErrors.map { [$0] }
         case .redisLoss: RedisLoss.allCases.map { [$0.name] }

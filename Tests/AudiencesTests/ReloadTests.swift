@@ -1,0 +1,41 @@
+import Delivery
+import LiveActivity
+import Testing
+
+@testable import Audiences
+
+/// A running core applies changed policies and retry pauses from the next command or retry on.
+@Suite struct ReloadTests {
+    private func settings(_ names: String..., retryMaxMilliseconds: Int64 = 300_000) -> ReloadableSettings {
+        var configuration = DeliveryConfiguration(
+            applications: RoundHarness.applications.map {
+                .init(bundleIdentifier: $0, hasProduction: true, hasSandbox: true)
+            },
+            seed: 1
+        )
+        configuration.policies = names.map { Policy(name: $0) }
+        configuration.retryMaxMilliseconds = retryMaxMilliseconds
+        return configuration.settings
+    }
+
+    @Test func `A command may have a policy that a reload has added`() {
+        let harness = RoundHarness()
+        harness.core.apply(settings("default", "added"))
+        harness.handOver(1, .update, policy: 1)
+        harness.settle()
+        let returned = harness.core.nextReturnedCommand()
+        #expect(returned?.ending == .fannedOut)
+    }
+
+    @Test func `A shorter longest pause limits the pauses of members, and a longer one restores them`() {
+        let harness = RoundHarness()
+        harness.core.apply(settings("default", retryMaxMilliseconds: 150))
+        #expect(harness.core.configuration.retryMaxMilliseconds == 150)
+        let shortPauseMilliseconds = harness.core.retryPauseMilliseconds(attempts: 20)
+        #expect(shortPauseMilliseconds <= 150)
+        harness.core.apply(settings("default"))
+        #expect(harness.core.configuration.retryMaxMilliseconds == 60_000)
+        let longPauseMilliseconds = harness.core.retryPauseMilliseconds(attempts: 20)
+        #expect(longPauseMilliseconds >= 30_000)
+    }
+}
