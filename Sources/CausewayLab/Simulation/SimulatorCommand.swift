@@ -24,7 +24,7 @@ struct SimulatorCommand: AsyncParsableCommand {
             notJSONShare, lateShare with lateMilliseconds, refusedShare, resetShare with resetCode, unansweredShare, \
             informationalShare; faultyRequests limits them), with faults of connections (goAwayAfterRequests \
             with goAwayUnprocessed, goAwayCode, goAwayReason and goAwayGraceMilliseconds, cutAfterRequests, \
-            silentAfterRequests with silentStopsReading), and with limits (latencyMillisecondsMin and …Most, \
+            silentAfterRequests with silentStopsReading), and with limits (latencyMillisecondsMin and …Max, \
             concurrentStreams, connectionWindowBytes). DELETE /faults ends all faults. POST /goaway, /cut and /silence \
             affect all connections at once. GET /stats returns counts.
 
