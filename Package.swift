@@ -1,7 +1,7 @@
 // swift-tools-version: 6.2
 import PackageDescription
 
-/// The settings of all targets: Swift 6 language mode, and warnings are errors.
+/// The settings of all targets but those with `kitSettings`: Swift 6 language mode, and warnings are errors.
 let settings: [SwiftSetting] = [
     .swiftLanguageMode(.v6),
     .enableUpcomingFeature("ExistentialAny"),
@@ -64,7 +64,7 @@ let package = Package(
         .target(name: "LiveActivity", dependencies: ["Numbers"], swiftSettings: settings),
         .target(name: "CausewayRecords", swiftSettings: kitSettings),
         .target(name: "ActivityShapes", swiftSettings: kitSettings),
-        // Writes whole JSON and YAML documents.
+        // Reads and writes whole JSON documents, and writes YAML documents.
         .target(name: "Documents", swiftSettings: settings),
         // The description of the records, from which the schemas and the pages are generated.
         .target(name: "RecordReference", dependencies: ["Documents", "LiveActivity"], swiftSettings: settings),

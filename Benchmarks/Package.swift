@@ -39,7 +39,7 @@ let package = Package(
             ],
             path: "DeliveryBenchmark",
             exclude: ["innings.jsonl"],
-            // The same flags as the worker, which contains the core.
+            // The core is measured as in the worker, whose release builds do not check exclusive access either.
             swiftSettings: settings + [
                 .unsafeFlags(["-enforce-exclusivity=unchecked"], .when(configuration: .release))
             ]
@@ -66,7 +66,7 @@ let package = Package(
                 .product(name: "Reactor", package: "causeway"),
             ],
             path: "SendBenchmark",
-            // The same flags as the worker, which contains the transport.
+            // The APNs client is measured as in the worker, whose release builds do not check exclusive access either.
             swiftSettings: settings + [
                 .unsafeFlags(["-enforce-exclusivity=unchecked"], .when(configuration: .release))
             ]

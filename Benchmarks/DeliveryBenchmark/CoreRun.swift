@@ -7,8 +7,8 @@ import LiveActivity
 final class CoreRun {
     static let activityCount = 4_096
     static let activitiesPerBatch = 512
-    /// The time between two batches. So each activity gets a command every 2 s. This is twice its spacing, so
-    /// the core forgets the activity between two commands and creates it again.
+    /// The time between two batches. Eight batches reach all activities, so each activity gets commands every 2 s.
+    /// This is twice its spacing, so the core forgets the activity between two batches and creates it again.
     static let batchMilliseconds: Int64 = 250
 
     private var delivery: Delivery
@@ -19,7 +19,8 @@ final class CoreRun {
     private let token = Array("80f3c1d2a4b596e7080f3c1d2a4b596e7080f3c1d2a4b596e7080f3c1d2a4b59".utf8)
     private let topic: [UInt8]
     private var writer = JSONWriter(capacity: 4_096)
-    /// The tag of each store call, with the timestamp of the command to admit; nil for a settlement.
+    /// The store calls that await a reply. For an admission, `timestamp` is that of its command; for a settlement, it
+    /// is nil.
     private var calls: [(tag: UInt64, timestamp: Int64?)] = []
     private var pushes: [UInt32] = []
     private var productions: [Production] = []

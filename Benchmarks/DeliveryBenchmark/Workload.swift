@@ -13,8 +13,8 @@ enum Workload: String, CaseIterable {
     case shaped
     /// Each command is sent and has a new state.
     case changing
-    /// Each command is sent and has a new state, and the app has shapes. Only one number differs from the
-    /// state before, so only the changed parts are compared with the shapes.
+    /// Each command is sent and has a new state, and the app has shapes. Only one number differs from the previous
+    /// state, so only the changed part is compared with the shapes.
     case changingShaped = "changing-shaped"
 
     /// Each command is sent. 98 states take turns. The keys of each have another order than in the six states
@@ -23,14 +23,14 @@ enum Workload: String, CaseIterable {
     /// Each command is sent. 98 states take turns, and the app has shapes. Each state was compared with the
     /// shapes in an earlier turn.
     case alternatingShaped = "alternating-shaped"
-    /// Each command is sent and has a new state. Its keys have another order than in the six states before.
+    /// Each command is sent and has a new state. Its keys have another order than in the six states before it.
     case unlike
-    /// Each command is sent and has a new state, and the app has shapes. The keys have another order than in
-    /// the six states before, so each whole state is compared with the shapes.
+    /// Each command is sent and has a new state, and the app has shapes. The keys have another order than in the six
+    /// states before it, so each whole state is compared with the shapes.
     case unlikeShaped = "unlike-shaped"
-    /// Each command is sent. The states are those of 120 balls of a cricket match, one after the other.
+    /// Each command is sent. The states are those after 120 balls of a cricket match, in order.
     case innings
-    /// Each command is sent. The states are those of 120 balls of a cricket match, and the app has shapes.
+    /// Each command is sent. The states are those after 120 balls of a cricket match, in order, and the app has shapes.
     case inningsShaped = "innings-shaped"
 
     var isShaped: Bool { rawValue.hasSuffix("shaped") }
@@ -170,7 +170,7 @@ struct Feed: ~Copyable {
         return Array(text.utf8)
     }
 
-    /// Returns a state with its members in one of seven orders. All these states have the same size.
+    /// Returns a state with its fields in one of seven orders. All these states have the same size.
     static func state(_ number: Int) -> String {
         let members = [
             "\"home\":\((number / 10 + 2) % 10)", "\"away\":\((number + 1) % 10)", #""period":"second half""#,
@@ -182,8 +182,8 @@ struct Feed: ~Copyable {
         return "{\((members[first...] + members[..<first]).joined(separator: ","))}"
     }
 
-    /// The states of balls 61 to 180 of match 1136597 of the season, which `causeway-lab demo` plays: both
-    /// innings, 350 bytes each.
+    /// The states after balls 61 to 180 of match 1136597 in `Config/examples/season`, with parts of both innings: about
+    /// 350 bytes each. `causeway-lab demo` plays this season.
     static let innings: [String] = {
         let file = URL(fileURLWithPath: #filePath).deletingLastPathComponent().appendingPathComponent("innings.jsonl")
         guard let text = try? String(contentsOf: file, encoding: .utf8) else {

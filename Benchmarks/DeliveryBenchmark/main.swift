@@ -2,8 +2,7 @@ import CAllocationCount
 import Delivery
 import Foundation
 
-/// Measures the nanoseconds for one command, from its bytes to its settled offset: the
-/// best of several rounds.
+/// Measures the nanoseconds for one command, from its bytes to its settled offset: the best of nine measurements.
 func nanoseconds(_ workload: Workload) -> Double {
     let core = CoreRun(workload)
     _ = core.run(workload, commands: 100_000)
@@ -17,8 +16,8 @@ func nanoseconds(_ workload: Workload) -> Double {
         .min() ?? 0
 }
 
-/// Counts the allocations for each command in the steady state: the difference of two runs
-/// of different lengths.
+/// Counts the allocations for each command in the steady state. The difference between two runs of different lengths
+/// leaves out what a run allocates once.
 func allocations(_ workload: Workload) -> Double {
     let core = CoreRun(workload)
     func count(_ commands: Int) -> (allocations: UInt64, commands: Int) {
@@ -43,8 +42,10 @@ func printTable() {
     }
 }
 
-/// For `valgrind --tool=callgrind`: runs only the core, with a given number of commands. The difference of two runs does not contain the
-/// cost of starting. Valgrind 3.19 cannot read the debug information of Swift 6.3: run a copy made with `strip -g`.
+/// For `valgrind --tool=callgrind`: runs only the core, with a given number of commands. The difference between two
+/// runs of different lengths does not contain the cost of starting. Valgrind 3.19 cannot read the debug information of
+/// Swift 6.3, so run a copy of the program made with `strip -g`.
+/// - Returns: false if the arguments are wrong.
 func runRepeatedly(_ arguments: ArraySlice<String>) -> Bool {
     let words = Array(arguments)
     guard words.count == 2, let workload = Workload(rawValue: words[0]), let commands = Int(words[1]), commands > 0

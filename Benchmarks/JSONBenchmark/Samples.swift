@@ -6,7 +6,7 @@ enum Sample: String, CaseIterable {
     case international
     /// The smallest possible update.
     case small
-    /// A body of nearly 4,096 bytes: many short members in the content state.
+    /// A body of nearly 4,096 bytes: many short fields in the content state.
     case large
 
     var bytes: [UInt8] { Array(text.utf8) }

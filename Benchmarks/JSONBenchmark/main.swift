@@ -76,7 +76,7 @@ func run(_ decoder: DecoderKind, _ record: UnsafeRawBufferPointer, times: Int) {
     }
 }
 
-/// Measures the nanoseconds for one decoding: the best of several rounds.
+/// Measures the nanoseconds for one decoding: the best of nine measurements.
 func nanoseconds(_ decoder: DecoderKind, _ record: UnsafeRawBufferPointer) -> Double {
     let times = 200_000 / decoder.divisor * 400 / max(record.count, 200)
     run(decoder, record, times: times / 10)
@@ -120,9 +120,10 @@ func printTable() {
     }
 }
 
-/// For `valgrind --tool=callgrind`: runs only the decoding, a given number of times. The difference of two
-/// runs does not contain the cost of starting. Valgrind 3.19 cannot read the debug information of Swift 6.3:
-/// run a copy made with `strip -g`.
+/// For `valgrind --tool=callgrind`: runs only the decoding, a given number of times. The difference between two runs of
+/// different lengths does not contain the cost of starting. Valgrind 3.19 cannot read the debug information of Swift
+/// 6.3, so run a copy of the program made with `strip -g`.
+/// - Returns: false if the arguments are wrong.
 func repeatOnly(_ arguments: ArraySlice<String>) -> Bool {
     let words = Array(arguments)
     guard words.count == 3, let decoder = DecoderKind(rawValue: words[0]), let sample = Sample(rawValue: words[1]),

@@ -5,9 +5,9 @@ import Reactor
 import Redis
 
 /// Registers activities that name an audience, with all store calls that a lane makes for such a
-/// registration. First the activity's record gets the list of its audiences. Then a page of the audience gets
-/// an entry. If the activity leaves an audience, a page of that audience gets an entry too. Then the
-/// activity's record notes that both audiences know the change.
+/// registration. First the activity's record gets the list of its audiences. Then a page of the audience gets an
+/// entry. If the activity leaves another audience, a page of that audience gets an entry too, and last the activity's
+/// record notes that both audiences know the change.
 final class JoinBenchmark: ActivityStoreHandler, AudienceStoreHandler {
     /// The most registrations of a lane in progress at a time.
     private static let registrationsInProgressMax = 512
@@ -17,7 +17,8 @@ final class JoinBenchmark: ActivityStoreHandler, AudienceStoreHandler {
     private var activities: ActivityStore?
     private var audiences: AudienceStore?
     private var failure: RedisError?
-    /// The audiences of the current run: all activities join `joinedAudience`, and leave `leftAudience`.
+    /// The audiences of the current run: all activities join `joinedAudience`. In ``moveAll(_:)`` they also leave
+    /// `leftAudience`.
     private var joinedAudience = AudienceDigest(value: 1)
     private var leftAudience = AudienceDigest(value: 0)
     private var atMilliseconds: Int64 = 0

@@ -2,11 +2,11 @@ import ActivityStore
 import Glibc
 import Reactor
 
-// Measures the admissions a second of a real redis-server on one processor core, and the memory that an
-// activity needs there.
+// Measures the admissions a second of a real redis-server on one processor core, and the memory that an activity needs
+// there. With the argument `members` or `joins`: what the members of audiences cost there.
 //
-// The measure is the CPU time of the server's main thread, not the elapsed time. So the time of other
-// processes is not included. But they share the processor's caches with the server, so each figure is the
+// The measure is the CPU time of the server's main thread, not the elapsed time. So the time of other processes is not
+// included. But other processes share the processor's caches with the server. So each figure of the admissions is the
 // median of several runs.
 
 let activities = 100_000
@@ -56,8 +56,8 @@ extension Int {
     }
 }
 
-/// Settings that turn off work which Causeway's scripts do not need: a hook on each Lua instruction, which
-/// stops scripts that never end, and a histogram of each command's duration.
+/// Settings that turn off work which Causeway's scripts do not need: the count of Lua instructions, by which Redis
+/// notices a script that runs too long, and the histogram of each command's duration.
 let recommended = ["--busy-reply-threshold", "0", "--latency-tracking", "no"]
 
 func measure(

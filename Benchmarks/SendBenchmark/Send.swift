@@ -3,7 +3,7 @@ import CAllocationCount
 import Glibc
 import Reactor
 
-/// Sends pushes through the worker's own pool and prints their cost.
+/// `send`: sends pushes through a pool like those of the worker, and prints their cost.
 func send(_ initialArguments: Arguments) throws {
     var arguments = initialArguments
     var host = try arguments.text("host", "127.0.0.1")

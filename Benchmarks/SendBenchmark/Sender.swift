@@ -26,7 +26,7 @@ final class Sender: PushHandler, TimerHandler {
     private var startReading: Reading?
     private var endReading: Reading?
     private var warmUpAnswers = 0
-    /// For each sampled push: first its submission time, then its duration.
+    /// For each sampled push: until its answer, the negated time of its submission; then its duration. In nanoseconds.
     private var latencyNanoseconds: [Int64]
     private var firstTickMilliseconds: Int64 = 0
     private var isPaced = false
@@ -189,7 +189,7 @@ final class Sender: PushHandler, TimerHandler {
     }
 }
 
-/// The pushes a second: a rate, and a lower rate from a given time on.
+/// The pushes a second: a rate, and another rate from a given time on.
 struct Demand {
     /// Pushes a second; 0: as many as the pool accepts.
     var rate: Int

@@ -11,8 +11,9 @@ enum SimulatedApp {
     static let activities = 4_096
 }
 
-/// `serve`: runs an APNs simulator with one activity for each requested token. Prints its port and its
-/// directory, and runs until standard input ends.
+/// `serve`: runs an APNs simulator with 4,096 activities, whose tokens it writes to the file `tokens` in its directory.
+/// Prints one line: the port, the directory, the CA file, the file of the signing key and a provider token. Runs until
+/// standard input ends.
 func serve(_ initialArguments: Arguments) async throws {
     var arguments = initialArguments
     let latency = try arguments.number("latency", 0, in: 0...10_000)

@@ -1,7 +1,7 @@
 @testable import APNs
 
-/// Checks the frame reader. The input's first byte is a size. Rule: the other bytes give the same frames and
-/// the same fault whether the reader gets them at once or in pieces of this size.
+/// Checks the frame reader. The input's first byte, plus 1, is a size in bytes. Rule: the other bytes give the same
+/// frames and the same fault whether the reader gets them at once or in pieces of this size.
 func frameViolation(_ input: UnsafeRawBufferPointer) -> String? {
     guard let first = input.first else { return nil }
     let bytes = UnsafeRawBufferPointer(rebasing: input.dropFirst())

@@ -6,8 +6,9 @@ import Foundation
 /// - A fault has a message, and a place in the record.
 /// - Foundation parses the body of an accepted command, and finds the parts of the body where `Body.Layout`
 ///   says.
-/// - The command stays the same if its `aps` dictionary begins at another byte of the record, or comes from
-///   the cache of the record before.
+/// - The command stays the same if its `aps` dictionary begins at another byte of the record, or comes from the cache
+///   of the previous record.
+/// - If the record is cut off inside its `aps` dictionary, the decoder refuses it.
 func commandViolation(_ input: UnsafeRawBufferPointer) -> String? {
     withCopy(input) { record in
         do throws(Fault) {
@@ -88,8 +89,8 @@ private func foundationAccepts(_ body: UnsafeRawBufferPointer) -> Bool {
     return (try? JSONSerialization.jsonObject(with: Data(body))) != nil
 }
 
-/// Cuts a record off inside its `aps` dictionary. The decoder must not replace the incomplete dictionary by
-/// the complete one of the record before, which it has in its cache.
+/// Cuts a record off inside its `aps` dictionary. The decoder must refuse it, and must not replace the incomplete
+/// dictionary by the complete one of the previous record, which is in the decoder's cache.
 private func truncationViolation(_ command: Command, _ record: UnsafeRawBufferPointer) -> String? {
     let end = Int(command.aps.offset) + Int(command.aps.count) - 1
     return withCopy(UnsafeRawBufferPointer(rebasing: record[..<end])) { truncatedRecord in

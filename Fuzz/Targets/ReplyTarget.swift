@@ -1,7 +1,7 @@
 @testable import Redis
 
-/// Checks the two readers of Redis' replies. The input's first byte is a size. Rule: each reader gives the
-/// same replies whether it gets the other bytes at once or in pieces of this size.
+/// Checks the two readers of Redis' replies. The input's first byte, plus 1, is a size in bytes. Rule: each reader
+/// gives the same replies whether it gets the other bytes at once or in pieces of this size.
 func replyViolation(_ input: UnsafeRawBufferPointer) -> String? {
     guard let first = input.first else { return nil }
     let bytes = UnsafeRawBufferPointer(rebasing: input.dropFirst())

@@ -4,23 +4,27 @@ import Synchronization
 
 /// The core of one lane: decides about every record, and does no I/O. (R1)
 ///
-/// Each event comes in as a call, with the `Moment` at which it happened: a record, a reply of the store, an
-/// APNs answer, a delivery report, the time. Decisions go out through three queues: store calls, pushes,
-/// productions. The shell empties the queues when it can. The same events in the same order give the same
-/// decisions, so a simulation can repeat any sequence of faults from its seed.
+/// Each event is a call, with the `Moment` at which the event happened. An event is a record, a reply of the
+/// store, an answer of APNs, a delivery report of Kafka, or the passing of time. Decisions go out through queues:
+/// store calls, pushes, productions, and what the core of audiences must do. The shell empties the queues when it
+/// can. The same events in the same order give the same decisions, so a simulation can repeat any sequence of
+/// faults from its seed.
 ///
-/// The steps of a record:
-/// - `receive` reads it. While it waits, newer commands of its activity may replace it.
-/// - The call `admit` asks Redis whether it may be sent. If so, APNs gets its push.
-/// - When it has an outcome, the core produces its result, and the call `settle` writes the outcome to Redis.
-/// - When both are acknowledged, its partition's ledger counts its offset as settled.
+/// The steps of a command:
+/// - `receive` reads its record. While the command waits, newer commands of its activity may replace it.
+/// - The call `admit` asks Redis whether the command may be sent. If so, APNs gets its push.
+/// - When the command has an outcome, the core produces its result, and the call `settle` writes the outcome to
+///   Redis.
+/// - When Kafka has acknowledged the result and Redis the outcome, the ledger of the record's partition counts the
+///   record's offset as settled.
 ///
 /// What must hold:
 /// - At most one command of an activity is worked on at a time (`ActivitySlot.currentCommand`). All others wait
 ///   without an admission, and a newer state still replaces them.
 /// - A slot is freed only when no call, push or production names it. Otherwise a late reply would change
 ///   another record, to which the slot was given.
-/// - A record is settled in its ledger exactly once, and only after its result was acknowledged.
+/// - A record is settled in its partition's ledger exactly once, and only after all its calls and productions are
+///   acknowledged.
 ///
 /// Two limits of these promises:
 /// - The settlement in Redis is sent together with the result, not after it. If the worker dies when Redis has
@@ -38,23 +42,24 @@ public struct Delivery: ~Copyable {
     var records: Records
     var activities: Activities
     var partitions = PartitionTable<Partition>()
-    /// The last `aps` dictionary that was read. If the next command has the same dictionary, as many do, it
-    /// is not decoded again.
+    /// The last `aps` dictionary that was read. If the next command has the same dictionary, as many do, the
+    /// dictionary is not decoded again.
     var lastAps = ApsCache()
     /// The apps' contracts: what the phones of each app can decode.
     var contracts: LaneContracts
     var contractWarning: ContractWarning?
     var readAhead: ReadAhead
     var storeWatch = OutageWatch()
-    /// When the lane next checks whether it has read ahead (R21); `.max`: no activity or call waits for this.
+    /// When the lane next checks whether it has read ahead far enough after an outage (R21), a monotonic time;
+    /// `.max`: no store call and no push waits for this check.
     var readAheadCheckDueMilliseconds = Int64.max
     let supersededCounting: SupersededCounting
     var storeQueue: StoreQueue<StoreTicket>
     let applicationNames: ApplicationNames
-    /// Writes held commands. A property, so that its memory is used again.
+    /// Writes held commands. It is a property, so that its memory is reused.
     var heldCommandWriter = JSONWriter()
     var productions: ProductionQueue<Production>
-    /// Commands that are being produced to the deferred topic.
+    /// Commands that the producer has not yet taken for the deferred topic.
     var deferrals: ProductionQueue<Production>
     /// Commands to audiences that the core of audiences has not taken yet.
     var handovers: IndexQueue<UInt32>
@@ -65,12 +70,12 @@ public struct Delivery: ~Copyable {
     /// `handoversReadAgain` wait.
     public var membersAreComplete = true
     var membershipChanges: PendingMembershipChanges
-    /// When `reviewPoolQueues` next scans the commands that wait for pools.
+    /// When `reviewPoolQueues` next scans the commands that wait for pools, a monotonic time.
     var nextDeferralCheckMilliseconds: Int64 = .min
     let pools: PoolTable
     /// Never read. A type with an `Atomic` has a fixed address, so the compiler passes the core by its
-    /// address. Without this property, each call of a method that only reads would copy the whole struct:
-    /// 1,112 bytes, five times for each command.
+    /// address. Without this property, each call of a method that only reads would copy the whole struct of
+    /// 1,112 bytes. There are five such calls for each command.
     private let fixedAddress = Atomic<Bool>(false)
     /// What `nextPush` changed for the last push, so that `pushReturned` can undo it if no stream takes the
     /// push.
@@ -98,7 +103,7 @@ public struct Delivery: ~Copyable {
         // The lane stops receiving at `activitiesReceivedMax`. Each registration that it has received by then
         // may still release a held command of one more activity.
         let activitiesMax = Self.activitiesReceivedMax(configuration) + recordsMax
-        // At most four calls name a record at a time. An unregistration has up to three calls for each app.
+        // At most four calls name a record at a time. A tombstone has up to three calls for each app.
         let callsMax = recordsMax * max(4, configuration.applications.count * 3)
         records = Records(limit: recordsMax)
         activities = Activities(limit: activitiesMax, seed: configuration.seed ^ 0x5851_F42D_4C95_7F2D, now: now)
@@ -114,9 +119,9 @@ public struct Delivery: ~Copyable {
         pools = PoolTable(configuration: configuration, activitiesMax: activitiesMax)
     }
 
-    /// Returns the number of activities at which the lane stops receiving: twice the maximum number of
-    /// records. An activity keeps its slot for one spacing after its last record. So there may be as many
-    /// activities without records as with records.
+    /// Returns the number of activities at which the lane stops receiving: twice the maximum number of records.
+    /// An activity keeps its slot for one spacing after its last push, even without a record. The factor 2 leaves
+    /// room for as many activities without records as with records.
     private static func activitiesReceivedMax(_ configuration: DeliveryConfiguration) -> Int {
         configuration.recordsMax * 2
     }
@@ -178,7 +183,8 @@ public struct Delivery: ~Copyable {
 
 /// Counters of one app for its metrics. They only grow.
 public struct ApplicationCounters: Sendable, Equatable {
-    /// Commands that a newer state replaced before they reached Redis.
+    /// Commands that another command in the lane replaced: a newer one, or one with the same version. Nearly all
+    /// are replaced before they reach Redis.
     public var coalescedCommands: UInt64 = 0
     /// Superseded commands that have no result of their own, because the command that replaced them counts
     /// them.
@@ -187,7 +193,7 @@ public struct ApplicationCounters: Sendable, Equatable {
     public var startBudgetWaits: UInt64 = 0
     /// Commands that no phone could decode, whether they were rejected or sent with a warning.
     public var undecodableCommands: UInt64 = 0
-    /// Bodies that were too large, and from which fields were dropped.
+    /// Commands whose body was too large, and from which fields were dropped.
     public var trimmedBodies: UInt64 = 0
 }
 
@@ -196,12 +202,12 @@ public struct ApplicationCounters: Sendable, Equatable {
 public struct DeliveryCounters: Sendable {
     /// Records that were read again and skipped, because an earlier owner of the partition had settled them.
     public var recordsSettledBefore: UInt64 = 0
-    /// Commands that a newer state replaced before they reached Redis.
+    /// The sum of ``ApplicationCounters/coalescedCommands`` over all apps.
     public var coalescedCommands: UInt64 = 0
     public var pushes: UInt64 = 0
     public var retries: UInt64 = 0
-    /// Pushes with priority 10 that were sent with priority 5, because the activity's budget did not allow
-    /// 10.
+    /// Commands that asked for priority 10 and were admitted with priority 5, because the activity's budget did
+    /// not allow 10.
     public var demotedPushes: UInt64 = 0
     /// Answers of APNs that limit an activity's token.
     public var limitAnswers: UInt64 = 0

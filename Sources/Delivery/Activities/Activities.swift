@@ -1,5 +1,5 @@
-/// The state of one activity in a lane. The slot exists while a command of the activity waits or is under
-/// way, or while the spacing after its last push runs.
+/// What a lane knows about one activity. The slot exists while a command of the activity waits or is under way, and
+/// while the activity has a wait, such as the spacing after its last push.
 struct ActivitySlot: BitwiseCopyable {
     fileprivate let hash: UInt64
     let application: UInt16
@@ -21,8 +21,8 @@ struct ActivitySlot: BitwiseCopyable {
     /// The pool from which the current command took its credit.
     var creditedPoolKind = PoolKey.Kind.unknownEnvironment
     var expectedDeferral = ExpectedDeferral()
-    /// The end of the spacing, a monotonic time. This lane sends no push earlier. Redis makes the final
-    /// decision about the spacing.
+    /// The end of the spacing, a monotonic time. This lane begins no command of the activity earlier. Redis makes the
+    /// final decision about the spacing.
     private(set) var spacingEndMilliseconds: Int64 = 0
 
     fileprivate var identifier: UnsafeRawBufferPointer {
@@ -34,8 +34,8 @@ struct ActivitySlot: BitwiseCopyable {
     /// Whether a command waits and the spacing has ended.
     @inline(__always) func hasWork(now: Moment) -> Bool { !waitingList.isEmpty && !isWithinSpacing(now: now) }
 
-    /// Whether the activity may have a wait: its spacing, or a deferred command that must be read first. A
-    /// quick test that is nearly always false, so that the exact tests run rarely.
+    /// Whether the activity may have a wait: its spacing, a deferred command that must be read first, or the pause of
+    /// a command that was deferred. This quick test is nearly always false, so the exact tests run rarely.
     @inline(__always)
     func mayHaveToWait(now: Moment) -> Bool { isWithinSpacing(now: now) || expectedDeferral.isSet }
 
@@ -51,10 +51,10 @@ struct ActivitySlot: BitwiseCopyable {
 
     mutating func countServiceFault() { if serviceFaults < .max { serviceFaults += 1 } }
 
-    /// Restores the number of service faults that a deferred command brings back from its earlier reading.
+    /// Raises `serviceFaults` to the number that a deferred command brings from its earlier reading.
     mutating func restore(serviceFaults: UInt8) { self.serviceFaults = max(self.serviceFaults, serviceFaults) }
 
-    /// Resets `serviceFaults`, because APNs' answer to a push of this activity shows that the service works.
+    /// Resets `serviceFaults`, because an answer to a push of this activity shows that APNs works.
     mutating func forgetServiceFaults() { serviceFaults = 0 }
 
     mutating func extendSpacing(until monotonicMilliseconds: Int64) {
@@ -67,10 +67,9 @@ struct ActivitySlot: BitwiseCopyable {
     }
 }
 
-/// The activities of a lane: their slots, the table that finds a slot by its id, and their phases. (R12)
+/// The activities of a lane: their slots, the table that finds the slot of an activity's id, and their phases. (R12)
 ///
-/// `enter` changes the phase, the timer and the queues of activities together, so a timer never stays set
-/// after its phase.
+/// `enter` changes an activity's phase, timer and queue together. So no timer stays set after the phase that needs it.
 struct Activities: ~Copyable {
     private var slots: Slab<ActivitySlot>
     private var table = ActivityTable()
@@ -157,7 +156,7 @@ struct Activities: ~Copyable {
         timers.set(activity, dueMilliseconds: untilMilliseconds)
     }
 
-    /// Makes a command the current one of an idle activity, in a phase that holds a credit.
+    /// Makes a command the current command of an idle activity, in a phase that has a credit.
     @inline(__always)
     mutating func enter(_ phase: ActivityPhase, _ activity: UInt32, with record: UInt32) {
         precondition(slots[activity].phase == .idle && phase.holdsCredit)
@@ -199,6 +198,6 @@ struct Activities: ~Copyable {
     /// the timer.
     mutating func popDue() -> UInt32? { dueActivities.popFirst() }
 
-    /// When the next timer may fire; nil if none is set.
+    /// When the next timer may fire, a monotonic time; nil if no timer is set.
     var nextTimerMilliseconds: Int64? { timers.nextFireMilliseconds(slotsSearchedMax: 16) }
 }

@@ -13,8 +13,8 @@
 ///     inFlight, limiting ─► awaitingService      APNs could not take the push; a start ─► awaitingCredit or admitting
 ///     ready ─► awaitingService                   the pool does not permit the retry
 ///
-/// Every phase with a current command also leads back to `idle`: when the command is finished, put back or
-/// dropped. In the comments of the cases, *Next* names the next phases.
+/// Every phase with a current command except `retiring` also leads back to `idle`: when the command is finished, put
+/// back or dropped. In the comments of the cases, *Next* names the next phases.
 enum ActivityPhase: UInt8 {
     /// Nothing is under way. An activity is idle only within one call, in which `beginNextCommand` decides
     /// the next phase. Next: `lookingUpToken` or `admitting` when a command may be sent now; `awaitingCredit`
@@ -23,13 +23,14 @@ enum ActivityPhase: UInt8 {
     case idle
     /// Has received commands in the batch that is being read. Next: `idle` at the end of the batch.
     case awakened
-    /// Nothing may be sent until the spacing has ended, or a rider waits for its carrier. The timer is set.
-    /// Next: `idle` when the timer fires; `awakened` when a command arrives after the spacing.
+    /// The activity waits until its spacing has ended, until a deferred command is read again, or until a rider's
+    /// carrier is read. The timer is set. Next: `idle` when the timer fires; `awakened` when a command arrives after
+    /// the spacing.
     case paused
     /// A command may be sent, but the lane reads ahead (R21). Next: `idle` when reading ahead ends.
     case awaitingReadAhead
-    /// A command may be sent, but its pool has the maximum of pushes in flight. Next: `idle` when APNs
-    /// answers a push of the pool. If the current command is a start that waited for the service before,
+    /// A command may be sent, but its pool has no free credit. Next: `idle` when the pool has a free credit, or when
+    /// the waiting commands are deferred. If the activity has a current command, a start that waited for APNs before,
     /// the next phase is `admitting`.
     case awaitingCredit
     /// A start asks for its device's push-to-start token in Redis. Next: `admitting`, or `holding` when there
@@ -58,10 +59,10 @@ enum ActivityPhase: UInt8 {
     /// APNs did not process the push, and the push is retried soon. The timer is set. Next: `ready`;
     /// `admitting` for a start; `awakened` or `paused` when a newer state replaces the command.
     case backingOff
-    /// The service could not take the current command, or the pool's retry budget is empty. The command waits
-    /// for the timer and holds no credit. If the fault is not the command's own, it enters this phase after
-    /// each attempt until it expires. Next: `idle`, so that Redis admits it again in its next turn; for a
-    /// start `admitting` or `awaitingCredit`; `awakened` or `paused` when a newer state replaces the command.
+    /// APNs could not take the push of the current command, or the pool's retry budget is empty. The command waits
+    /// for the timer and has no credit. Attempts have no limit: the command enters this phase again after each failed
+    /// attempt. Next: `idle`, so that Redis admits the command again when its turn comes; for a start `admitting` or
+    /// `awaitingCredit`; `awakened` or `paused` when a newer state replaces the command.
     case awaitingService
 
     // Each of these properties tests one bit and is inlined: an activity enters eight phases for each command

@@ -1,7 +1,7 @@
 /// Finds an activity's slot by its hash: a table of indices with open addressing and linear probing, at most
 /// half full.
 ///
-/// The table holds hashes and indices only. The caller owns the ids and compares them.
+/// The table has only hashes and indices. The caller owns the ids and compares them.
 struct ActivityTable: ~Copyable {
     private struct Bucket: BitwiseCopyable {
         var hash: UInt64

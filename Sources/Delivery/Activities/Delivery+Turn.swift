@@ -8,8 +8,8 @@ extension Delivery {
         while let activity = activities.popAwakened() { beginNextCommand(of: activity, now: now) }
     }
 
-    /// Advances the core to the time `now`: begins the activities whose spacing, back-off or wait for a
-    /// rider's carrier is over, defers commands, and ends reading ahead.
+    /// Advances the core to the time `now`. Begins the next command of each activity whose wait is over, or retries
+    /// its current one. Also defers commands, ends reading ahead, and frees blocks.
     public mutating func advance(now: Moment) {
         advanceReadAhead(now: now)
         if readAheadCheckDueMilliseconds <= now.monotonicMilliseconds { readAheadCheckDueMilliseconds = .max }
@@ -168,8 +168,8 @@ extension Delivery {
     /// the attempt.
     mutating func dropCurrent(of activity: UInt32, now: Moment) {
         let (record, hadCredit) = (activities[activity].currentCommand, activities[activity].phase.holdsCredit)
-        // `enter` comes first and clears the current command. Then `drop` puts the record's rider back, and
-        // compares the rider's alert only with alerts that are still under way.
+        // `enter` comes first, because it clears the current command. Otherwise `drop`, which puts the record's rider
+        // back, would compare the rider's alert with an alert that is no longer under way.
         activities.enter(.idle, activity)
         drop(record, now: now)
         if hadCredit { returnCredit(of: activity, now: now) }
@@ -188,8 +188,8 @@ extension Delivery {
 
     /// Begins activities that wait for a credit of this pool.
     mutating func beginActivitiesAwaitingCredit(of poolKey: PoolKey, now: Moment) {
-        // A free credit may remain after an activity begins: if its commands have expired, it takes none. So
-        // the loop continues until all free credits are taken or no activity waits.
+        // If the commands of an activity have expired, the activity takes no credit. So the loop continues until all
+        // free credits are taken or no activity waits.
         while let activity = pools.popForFreeCredit(of: poolKey) {
             precondition(activities[activity].phase == .awaitingCredit)
             if activities[activity].currentCommand != .max {

@@ -83,10 +83,10 @@ struct TimerWheel: ~Copyable {
         }
     }
 
-    /// Returns the time of the next slot that may hold a due activity. This time is never later than the slot
-    /// of the first due activity. Nil: no timer is set.
-    /// - Parameter slotsSearchedMax: how many slots are searched. If all of them are empty, the time of the last
-    ///   one is returned.
+    /// Returns when `fire` must be called next, a monotonic time; nil: no timer is set. This time is never later than
+    /// the slot of the first timer, but may be earlier.
+    /// - Parameter slotsSearchedMax: how many slots are searched for a timer. If all of them are empty, the time of the
+    ///   last one is returned.
     func nextFireMilliseconds(slotsSearchedMax: Int) -> Int64? {
         guard count > 0 else { return nil }
         for ahead in 1...slotsSearchedMax {

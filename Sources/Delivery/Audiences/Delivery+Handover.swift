@@ -14,8 +14,8 @@ extension Delivery {
         trace: UnsafeRawBufferPointer,
         droppedFields: UnsafeRawBufferPointer
     ) {
-        // A command to an audience uses two fields in another way: `subject` holds the audience or channel,
-        // and `device` holds the template of the activities' ids.
+        // In the slot of a command to an audience, two fields have another content: `subject` is the audience or
+        // channel, and `device` is the template of the activities' ids.
         var fields = command
         let isOfChannel = !command.channel.isAbsent
         (fields.activity, fields.device) = (
@@ -39,8 +39,8 @@ extension Delivery {
     /// While the lane reads ahead, all commands wait. When it has caught up, the core of audiences gets the
     /// newest command of each audience together with the older commands that it replaces. (R21)
     ///
-    /// A command that is read again because Redis lost data waits until the audience's members have been read
-    /// again too. Newer commands do not wait behind it.
+    /// A command that is read again because Redis lost data waits until the members of all audiences have been read
+    /// again too (`membersAreComplete`). Newer commands do not wait behind it.
     public var nextHandover: UInt32? {
         guard !isReadingAhead else { return nil }
         return handovers.first ?? (membersAreComplete ? handoversReadAgain.first : nil)

@@ -13,9 +13,9 @@ import LiveActivity
 /// (`StoreVerdict.departures`).
 ///
 /// What must hold:
-/// - A record is settled only after the audiences that its replies named are notified, and after Redis has
-///   recorded this.
-/// - A record waits for its change as for one more acknowledgement.
+/// - A record is settled only after the audiences that its replies named are notified, and after Redis has recorded
+///   this.
+/// - A change counts as one of the acknowledgements for which its record waits.
 extension Delivery {
     /// The next change for the core of audiences; nil if there is none. The change stays first until
     /// `membershipChangeTaken`.
@@ -81,8 +81,8 @@ extension Delivery {
     mutating func beginMembershipChange(_ record: UInt32, _ reply: Reply, now: Moment) -> Bool {
         let slot = records.address(of: record)
         if reply.verdict == .full {
-            // Redis limits the list of audiences that the member left and that are not notified yet, and the
-            // list is full. The lane makes the registration again later.
+            // Either the member's list of audiences that it left and that are not notified yet is full, or Redis' reply
+            // had no room for the held command. The lane makes the registration again later.
             records[record].awaitAcknowledgement()
             recordsAwaitingStore += 1
             storeQueue.setAside(StoreTicket(.register, application: slot.pointee.application, record: record), now: now)

@@ -7,7 +7,7 @@ struct PendingMembershipChanges: ~Copyable {
     enum Continuation: UInt8 {
         /// The record waits for its other acknowledgements. The change was one of them.
         case awaitAcknowledgements
-        /// The record is a tombstone. It settles if no other call of the record is outstanding.
+        /// The record is a tombstone. It settles if it has no other call or change outstanding.
         case settleTombstone
         /// The record is a registration, and no command is held for its token. It settles.
         case settle

@@ -8,6 +8,7 @@ extension Delivery {
     public var statesCompared: UInt64 { contracts.comparedStates }
 
     /// Rejects a command that no phone could decode, unless its app is configured to get only a warning.
+    /// - Returns: whether the command was rejected.
     @inline(__always)
     mutating func rejectIfUndecodable(
         _ command: Command,

@@ -28,8 +28,8 @@ struct LaneContracts: ~Copyable {
     private let applicationContracts: [ApplicationContract]
     /// Whether any app has a contract.
     let isAnyConfigured: Bool
-    /// The digests of states that fit. The lowest bits of a digest name two neighbouring entries; the first
-    /// has the newer digest. 0: the entry is empty. The buffer is empty if no app has a contract.
+    /// The digests of states that fit. Some bits of a digest select two neighbouring entries. The first of the two has
+    /// the digest that was added last. 0: the entry is empty. The buffer is empty if no app has a contract.
     private let fittingDigests: UnsafeMutableBufferPointer<UInt64>
     /// The last state that did not fit, for each value of the digest's lowest bits. Remembered, because
     /// producers repeat such states. Empty if no app has a contract.

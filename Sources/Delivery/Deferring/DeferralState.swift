@@ -1,6 +1,6 @@
 import LiveActivity
 
-/// A record's deferrals: their number, the last cause, and the pause before the next push.
+/// A command's deferrals: their number, the last cause, and the pause before the next push.
 struct DeferralState: BitwiseCopyable {
     /// How often the command has been deferred, over all its readings.
     private(set) var count: UInt16 = 0

@@ -12,13 +12,13 @@ import Numbers
 /// - Its activity may not send within this time.
 /// - APNs did not accept its last push.
 ///
-/// One second in the lane is enough in two cases: the command was deferred before, or the lane holds more
-/// than half of its records or of their bytes.
+/// One second in the lane is enough in two cases: the command was deferred before, or the lane is more than half
+/// full, counted in records or in their bytes.
 ///
-/// After APNs has not accepted a push, its command pauses. The pause grows with the faults that its activity
-/// had in a row, up to minutes. Pause and number of faults are written beside the command. The deferred topic has one delay
-/// for all records, so that no record waits behind one with a longer pause. A command whose pause is longer
-/// than this delay is deferred again.
+/// After APNs has not accepted a push, its command pauses. The pause grows with the faults that its activity had in a
+/// row, up to minutes. The end of the pause and the number of faults are written beside the command. The deferred topic
+/// has one delay for all records, so that no record waits behind one with a longer pause. A command whose pause is
+/// longer than this delay is deferred again.
 ///
 /// What must hold:
 /// - The deferred record has all that its next reading needs (`Deferral`): the claim of a start, the token
@@ -27,28 +27,27 @@ import Numbers
 /// - While a pool is blocked, an activity has one deferred command at a time. A newer state waits in the lane
 ///   until the deferred one is read again, then replaces it and carries its alert. Otherwise an outage would
 ///   leave one deferred copy for each state. In a lane with many activities, newer states do not wait.
-/// - A command that a registration released is deferred with the registration as its source, and the
-///   registration's offset is settled. When the deferred record is read, Redis admits the command, although
-///   Redis already has the command's version. A held start is deferred with its token. When the start is
-///   finished, the deferred record registers this token again.
+/// - A command that a registration released is deferred with the registration as its source, and the registration's
+///   offset is settled. When the deferred record is read, Redis admits the command again, although Redis already has
+///   its version. A held start is deferred together with the token that released it. When the start is finished, the
+///   deferred record registers this token again.
 /// - A state without an alert does not overtake a deferred alert. Otherwise the phone would show the newer
 ///   state without ringing.
-/// - The record goes to the partition of the deferred topic with the number of its source's partition. The
-///   same lane reads both. If the deferred topic has fewer partitions, or a rebalance gives the two to
-///   different workers, Redis still decides which state is newest. But a newer state without an alert may
-///   then overtake the deferred alert.
+/// - The deferred record goes to the partition of the deferred topic that has the number of the command's partition.
+///   The same lane reads both partitions. If the deferred topic has fewer partitions, or a rebalance gives the two
+///   partitions to different workers, Redis still decides which state is newest. But a newer state without an alert
+///   may then overtake the deferred alert.
 ///
-/// Commands that wait for Redis are not deferred: while Redis is silent, nothing can be decided about any
-/// command. If such commands hold all credits of a pool, the commands that wait for these credits are not
-/// deferred either.
+/// Commands that wait for Redis are not deferred: while Redis is silent, nothing can be decided about any command. If
+/// such commands have all credits of a pool, the commands that wait for these credits are not deferred either.
 extension Delivery {
     /// The interval between two checks of the commands that wait for pools.
     private static var checkIntervalMilliseconds: Int64 { 500 }
     /// Replaces a longer `deferAfterMilliseconds` for a command that was deferred before, and while the lane
     /// is more than half full.
     private static var earlyOverdueAfterMilliseconds: Int64 { 1_000 }
-    /// The longest pause that the configuration allows. A longer pause is cut: it can only come from a wrong
-    /// clock of the worker that wrote it.
+    /// The longest pause that the configuration allows. A longer pause is cut: it can only come from a wrong clock of
+    /// the worker that deferred the command.
     private static var pauseMillisecondsMax: Int64 { 3_600_000 }
 
     /// Begins to write a command to the deferred topic. The caller has removed the command from its waiting
@@ -56,8 +55,8 @@ extension Delivery {
     private mutating func deferCommand(_ record: UInt32, _ cause: DeferralCause, now: Moment) {
         records.completeBody(of: record)
         completeIdentifier(of: record)
-        // Restore the timestamp of the command's own version, which its next reading needs. An admission may
-        // have raised it.
+        // Write the timestamp of the command's own version into the body again, because the next reading needs it. An
+        // admission may have raised the timestamp.
         records.setTimestamp(records[record].version.timestamp, inBodyOf: record)
         records[record].deferral.noteDeferral(cause)
         records[record].deferral.serviceFaults = activities[records[record].activity].serviceFaults
@@ -122,8 +121,8 @@ extension Delivery {
         records[record].isStart && isRevoked(record) && pools.isBlocked(PoolKey(records[record].pool))
     }
 
-    /// Queues a command for its activity again, if its pool sends again and the deferred topic did not accept
-    /// the command. The topic may be missing, and nothing else would send the command.
+    /// Queues a command for its activity again after the deferred topic did not accept it, if its pool sends again. The
+    /// deferred topic may be missing, and then nothing else would send the command.
     ///
     /// A start is not queued again. Its draw on the device's budget is already refunded, and only the next
     /// reading of its deferred record draws again.
@@ -195,7 +194,7 @@ extension Delivery {
 
     // MARK: - Commands that wait for a pool
 
-    /// When `reviewPoolQueues` next has something to do; nil while nothing waits for a pool.
+    /// When `reviewPoolQueues` next has something to do, a monotonic time; nil while nothing waits for a pool.
     var deferralDueMilliseconds: Int64? {
         pools.queuedCount > 0 ? nextDeferralCheckMilliseconds : nil
     }
@@ -220,9 +219,9 @@ extension Delivery {
             }
             reviewReady(poolKey, now: now)
             if pools.isBlocked(poolKey), !isStoreSilent { reviewAwaitingCredit(poolKey, now: now) }
-            // While a production pool is blocked, activities of unknown environment wait for a separate kind
-            // of credit. Usually an activity begins when another one returns its credit. If no activity holds
-            // a credit of this kind, no credit is returned, so begin the waiting activities here.
+            // While a production pool is blocked, activities of unknown environment wait for a separate kind of
+            // credit. Usually a waiting activity begins when another activity returns its credit. If no activity has
+            // a credit of this kind, none is returned, so begin the waiting activities here.
             beginActivitiesAwaitingCredit(of: poolKey, now: now)
         }
     }
@@ -243,9 +242,9 @@ extension Delivery {
             {
                 deferCurrent(of: activity, .pool, now: now)
             } else {
-                // Each push is offered to its pool once before it is deferred. Before this rule, every push
-                // was deferred, and none was sent that could show that the pool works again (simulation
-                // `deferrals`, seeds 1 and 81). While the lane reads ahead, no push is offered.
+                // Each push is offered to its pool once before it is deferred. Otherwise every push would be deferred,
+                // and none would be sent that could show that the pool works again (simulation `deferrals`, seeds 1 and
+                // 81). While the lane reads ahead, no push is offered.
                 records[record].deferral.wasOffered = !pools.outageWatch(of: poolKey).pointee.isReadingAhead
                 pools.appendReady(record, to: poolKey, now: now)
             }
@@ -326,7 +325,7 @@ extension Delivery {
         receiveCommand(value, index: index, record: record, deferral: deferral, droppedFields: droppedFields, now: now)
     }
 
-    /// Restores what a command had when it was deferred: its pause, its counts and the version of its alert.
+    /// Restores what a command had when it was deferred: its pause, its counts, its claim and the version of its alert.
     mutating func restore(_ deferral: Deferral, to record: UInt32, of activity: UInt32?, now: Moment) {
         let activity = activity ?? findOrAddActivity(of: record)
         let pauseMilliseconds = min(deferral.pauseEndMilliseconds - now.wallMilliseconds, Self.pauseMillisecondsMax)
@@ -342,8 +341,8 @@ extension Delivery {
 }
 
 extension RecordSlot {
-    /// Refunds the draw of a start that is being deferred, because its next reading draws again. A start
-    /// whose push was tried is refunded too.
+    /// Marks the draw of a start that is being deferred as refunded, because its next reading draws again. This also
+    /// applies to a start whose push was tried.
     /// - Returns: false if there is nothing to refund.
     fileprivate mutating func refundDrawForDeferral() -> Bool {
         guard case .drawn(let draw) = startDraw else { return false }
@@ -361,7 +360,8 @@ extension RecordSlot {
         if deferral.isAlertExpired { noteExpiredAlert() }
         guard isStart else { return }
         previousClaim = deferral.claim
-        // The token in the deferred record released this held start. The command itself brought no token.
+        // For a held start, the token in the deferred record is the one that released it. The command itself brought
+        // no token.
         if deferral.isHeldStart, hasOwnToken { (isHeldStart, hasOwnToken) = (true, false) }
     }
 }

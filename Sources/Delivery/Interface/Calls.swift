@@ -1,6 +1,6 @@
 import LiveActivity
 
-/// A record that the shell must produce. The shell passes its delivery report to `productionEnded`.
+/// A record that the shell must produce. The shell passes the record's delivery report to `productionEnded`.
 public struct Production: Sendable, Equatable, BitwiseCopyable {
     public enum Kind: UInt8, Sendable, BitwiseCopyable {
         case result, invalidation, deadLetter
@@ -36,7 +36,7 @@ public enum ProductionReport: Sendable {
     case tooLarge
 }
 
-/// The outcome of one attempt to send a push.
+/// How one attempt to send a push ended.
 public struct PushResult {
     /// What APNs' answer means for the push. Different reasons of APNs may have the same meaning. Repeats the
     /// cases of `APNs.ResponseDisposition` that the core needs, because the core imports no shell.
@@ -54,7 +54,7 @@ public struct PushResult {
         /// APNs does not know the token, or Causeway uses the wrong environment. The token is retired only if
         /// APNs accepts other tokens, because then the environment is right.
         case tokenSuspect
-        /// The token belongs to another topic (bundle id), or Causeway uses the wrong one. The token is kept.
+        /// The token belongs to another topic (bundle id), or Causeway uses the wrong topic. The token is kept.
         case topicSuspect
         /// A broadcast's channel does not exist any more.
         case channelGone
@@ -75,11 +75,11 @@ public struct PushResult {
     public var disposition: Disposition
     /// HTTP status; 0 without an answer.
     public var status: UInt16
-    /// APNs' reason, or Causeway's own if there was no answer. At most 64 bytes are kept.
+    /// APNs' reason, or Causeway's own reason if there was no answer. The core keeps at most 64 bytes.
     public var reason: UnsafeRawBufferPointer
     /// What an operator should do about the reason; empty: nothing.
     public var advice: StaticString
-    /// The time in a 410 from which APNs calls the token dead, UNIX milliseconds; -1 if the answer has none.
+    /// From when on APNs calls the token dead, UNIX milliseconds. Only an answer 410 has this time; -1: none.
     public var invalidAtMilliseconds: Int64
     /// When the push was sent, UNIX milliseconds; -1 if it was not sent.
     public var sentMilliseconds: Int64
@@ -88,8 +88,9 @@ public struct PushResult {
     public var connection: UInt32
     /// Whether the pool's retry budget allows another attempt.
     public var isRetryPermitted: Bool
-    /// Whether the pool sends, and APNs has accepted another token since it last refused a token as unknown.
-    /// If not, a refused token probably shows a wrong configuration, not a bad token.
+    /// Whether a refusal can be blamed on the push's token: the pool's circuit breaker is closed, and APNs has
+    /// accepted a push of the pool since it last refused a token as unknown or as one of another topic. If false,
+    /// the configuration of the app is probably wrong, not the token.
     public var acceptsOtherTokens: Bool
 
     public init(

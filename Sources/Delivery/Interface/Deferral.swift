@@ -10,23 +10,23 @@ public struct Deferral: Sendable, Equatable, BitwiseCopyable {
     public var offset: Int64
     /// How often the command has been deferred, over all its readings.
     public var count: UInt16
-    /// The time that Kafka has for the command's first record, and when a lane received it, UNIX
-    /// milliseconds.
+    /// The time that Kafka has for the record from which the command was first read, UNIX milliseconds; -1: none.
     public var recordMilliseconds: Int64
+    /// When a lane received that record, UNIX milliseconds; -1: not known.
     public var receivedMilliseconds: Int64
     /// How often a push of the command was attempted.
     public var attempts: UInt8
-    /// The number of results that the command's first record has had already. A record that brings a token
-    /// may have several.
+    /// The number of results that the record at `offset` has had already. A record that brings a token may have
+    /// several.
     public var resultsBefore: UInt8
     /// The number of superseded commands that this command's result must count, because they have no results
     /// of their own.
     public var supersededCount: UInt32
     /// When the token that the command brings was registered, UNIX milliseconds.
     public var registeredAtMilliseconds: Int64
-    /// The claim under which Redis may have admitted a start. Each reading of the record draws a new claim
-    /// and also names this one. Redis lets the new claim replace the named one once. Otherwise Redis would
-    /// not admit the start again after its worker died just before the push, and the start would be lost
+    /// For a start: the claim under which Redis may have admitted it. Each reading of the deferred record has a
+    /// new claim and names this one too. Redis lets a new claim replace the named one, once. Without this, Redis
+    /// would not admit the start again if its worker died just before the push, and the start would be lost
     /// (simulation `deferrals`, seed 981). (R16)
     public var claim: UInt64
     /// Whether the start was held in Redis. If so, Redis keeps it until the lane settles the outcome.
@@ -40,8 +40,8 @@ public struct Deferral: Sendable, Equatable, BitwiseCopyable {
     public var statePriority: UInt8
     /// Whether the lane removed an alert because it was too old. The result says so.
     public var isAlertExpired: Bool
-    /// How many attempts of the activity failed in a row because of the service. Each failure makes the next
-    /// pause longer.
+    /// How many attempts of the activity failed in a row because APNs could not take the push. Each failure makes
+    /// the next pause longer.
     public var serviceFaults: UInt8
     /// The push is not tried before this time, UNIX milliseconds; 0: it may be sent at once.
     public var pauseEndMilliseconds: Int64
@@ -93,9 +93,9 @@ public enum DeferralCause: UInt8, Sendable, CaseIterable, BitwiseCopyable {
     case pool
     /// The budget of starts of the command's device is empty.
     case startBudget
-    /// The command's activity may not send yet: the spacing of its policy runs, or APNs limits its token.
+    /// The command's activity may not send yet: the spacing after its last push runs, or APNs limits its token.
     case pace
-    /// APNs did not take the push.
+    /// The command waits for the next attempt of a push that APNs could not take, or for the pool's retry budget.
     case retry
 
     public var name: StaticString {
@@ -139,8 +139,8 @@ extension RecordView {
     public func deferredCommand(app: UnsafeRawBufferPointer) -> CommandRecord {
         var record = commandRecord(app: app)
         if bringsToken { record.token = (token, environment) }
-        // `Deferral.alertVersion` stores the alert's version instead. The deferred command is read with the
-        // rules for a producer's command, which must not name another command's alert.
+        // The version of a carried alert is in `Deferral.alertVersion` instead. The deferred command is read by
+        // the rules for a producer's command, and such a command must not name another command's alert.
         record.alertVersion = nil
         return record
     }

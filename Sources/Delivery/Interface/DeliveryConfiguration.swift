@@ -6,8 +6,9 @@ public struct DeliveryConfiguration: Sendable {
     public struct Application: Sendable {
         /// The bundle id, UTF-8.
         public var bundleIdentifier: [UInt8]
-        /// Whether a pool exists for this APNs environment.
+        /// Whether the app has a pool for APNs' production environment.
         public var hasProduction: Bool
+        /// Whether the app has a pool for APNs' sandbox.
         public var hasSandbox: Bool
         /// The policy of commands that name none: an index into ``DeliveryConfiguration/policies``.
         public var policy: Int
@@ -26,15 +27,15 @@ public struct DeliveryConfiguration: Sendable {
     public static let policiesMax = 64
 
     public var applications: [Application]
-    /// How often and how urgently activities get pushes. A command chooses a policy by its name. 1 to
-    /// ``policiesMax`` policies.
+    /// The policies, 1 to ``policiesMax``. A command may name one of them. Otherwise its app's default policy
+    /// applies.
     public var policies = [Policy(name: "default")]
     /// The names of the topics from which commands come. The default id of a command begins with one of them.
     public var commandsTopic: [UInt8] = Array("causeway.commands".utf8)
     public var registrationsTopic: [UInt8] = Array("causeway.registrations".utf8)
     public var deferredTopic: [UInt8] = Array("causeway.deferred".utf8)
-    /// The maximum number of records that the lane holds, from the receipt to the acknowledged result: 64 to
-    /// 4,194,304. `worker.commandsPerLane` and the worker's memory budget set it.
+    /// The maximum number of records in the lane, each from its receipt until it is settled: 64 to 4,194,304.
+    /// `worker.commandsPerLane` and the worker's memory budget set this number.
     public var recordsMax = 131_072
     /// The lane stops receiving when the texts, tokens and bodies of its records have this many bytes. At
     /// least 1.
@@ -43,12 +44,13 @@ public struct DeliveryConfiguration: Sendable {
     /// without an admission, and a newer state still replaces them.
     public var pushesInFlightPerPoolMax = 2_000
     /// How long a push waits after APNs could not take it. After the n-th fault in a row of its activity, the
-    /// wait is `retryBaseMilliseconds * 2^n`, at most `retryMaxMilliseconds`. Of this wait, a random part of up
-    /// to a half is removed (jitter). Apple asks for minutes after a 500 or 503.
+    /// wait is `retryBaseMilliseconds * 2^n`, at most `retryMaxMilliseconds`. A push that is retried at once waits
+    /// only `retryBaseMilliseconds`. From each wait, a random part of up to a half is removed (jitter). The waits
+    /// grow to minutes, because Apple asks for this after a 500 or 503.
     public var retryBaseMilliseconds: Int64 = 200
     public var retryMaxMilliseconds: Int64 = 300_000
-    /// The least wait of a retry that the pool's budget does not permit. A random part of up to a half is
-    /// removed (jitter).
+    /// How long a push waits if the pool's retry budget does not permit its retry. A random part of up to a half
+    /// is removed (jitter). If the wait after the activity's faults is longer, the push waits for that time.
     public var retryBudgetPauseMilliseconds: Int64 = 30_000
     /// How long an alert waits for a newer state that another worker admitted but did not settle. If this
     /// lane reads that state in time, the state carries the alert.
@@ -58,8 +60,8 @@ public struct DeliveryConfiguration: Sendable {
     public var deferAfterMilliseconds: Int64 = 10_000
     /// A deferred command is read again after this time.
     public var deferredDelayMilliseconds: Int64 = 30_000
-    /// A lane reads ahead while it is behind by more than this many records of the commands topic. Meanwhile
-    /// it begins no command.
+    /// If a lane is behind by more than this many records of the commands topic, it begins to read ahead. While it
+    /// reads ahead, it begins no command.
     public var readAheadLagRecords: Int64 = 10_000
     /// The longest time that a lane reads ahead, even if it is still far behind.
     public var readAheadMaxMilliseconds: Int64 = 30_000
@@ -68,7 +70,8 @@ public struct DeliveryConfiguration: Sendable {
     /// How far above its committable offset a partition may be read, in offsets. A power of two, because bits
     /// of the offset are the index in a ring of bits.
     public var ledgerWindowOffsets = 1 << 20
-    /// Seeds the jitter, the `apns-id`s and the activity table. Different in each lane of each process.
+    /// The seed of the lane's random numbers, such as the jitter, the claims and the `apns-id`s. Different in each
+    /// lane of each process.
     public var seed: UInt64
 
     public init(applications: [Application], seed: UInt64) {
@@ -148,13 +151,15 @@ public struct DeliveryConfiguration: Sendable {
     }
 }
 
-/// Whether a command gets a result of its own if a newer one supersedes it before Redis sees it. Three kinds
-/// always get one: a start, a command that was held, and a command whose alert a newer one carries.
+/// Whether a command gets a result of its own if a newer command supersedes it before Redis sees it. Some commands
+/// get a result in every mode, for example a start, a command that was held, and a rider whose carrier gets an
+/// outcome.
 public enum SupersededResultMode: String, Sendable, CaseIterable {
     /// The command gets a result of its own.
     case each
-    /// The command gets a result of its own, except while its lane is known to be behind by more than
-    /// `readAheadLagRecords`. Then the command is only counted, as with `counted`.
+    /// The command gets a result of its own, except in a backlog: from when its lane is known to be behind by more
+    /// than `readAheadLagRecords` until the lane ends reading ahead. In a backlog, the command is only counted, as
+    /// with `counted`.
     case countedWhenBehind
     /// The command gets no result of its own. The result of the command that superseded it has the count.
     case counted
@@ -165,9 +170,10 @@ public struct ReloadableSettings: Sendable {
     /// The policies. Each keeps its position, because records name a policy by its position. New policies are
     /// appended; a removed policy stays.
     public var policies: [Policy]
-    /// The default policy of each app.
+    /// The default policy of each app: an index into ``policies``.
     public var applicationPolicies: [Int]
-    /// The contract of each app; nil leaves all contracts as they are.
+    /// The contract of each app; an element that is nil: the app has none. If the array is nil, all contracts stay
+    /// as they are.
     public var applicationContracts: [ContractRule?]?
     public var retryMaxMilliseconds: Int64
     public var deferAfterMilliseconds: Int64

@@ -13,7 +13,7 @@ public enum HandoverEnding: Sendable, Equatable, BitwiseCopyable {
     case withdrawn
 }
 
-/// An activity or a device of one app whose audiences a record changes.
+/// A member whose audiences a record changes: an activity or a device of one app.
 public struct ChangingMember: Sendable, Hashable, BitwiseCopyable {
     public let record: UInt32
     /// The member's app. One tombstone may change members of several apps, because it does not name an app.

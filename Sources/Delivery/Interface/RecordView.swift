@@ -55,29 +55,30 @@ public struct RecordView {
 
     /// The activity's id; empty if the record names none.
     public var activity: UnsafeRawBufferPointer { slot.bytes(isOfAudience ? BlockRange() : slot.subject) }
-    /// The command's id. If the command brought none, this is empty until the core makes one: when the
-    /// command is held, deferred or finished.
+    /// The command's id. If the command brought none, this is empty until the core makes one: when the command is
+    /// held, deferred, handed over to the core of audiences or finished.
     public var commandIdentifier: UnsafeRawBufferPointer { slot.bytes(slot.commandIdentifier) }
     public var device: UnsafeRawBufferPointer { slot.bytes(isOfAudience ? BlockRange() : slot.device) }
     public var attributesType: UnsafeRawBufferPointer { slot.bytes(slot.attributesType) }
     public var token: UnsafeRawBufferPointer { slot.tokenBytes }
-    /// APNs' reason, or the code of the record's fault.
+    /// APNs' reason, Causeway's own reason, or the code of the record's fault; empty if there is none.
     public var reason: UnsafeRawBufferPointer { slot.bytes(slot.reason) }
     public var detail: UnsafeRawBufferPointer { slot.bytes(slot.detail) }
     /// The names of the fields that were dropped because the body was too large, separated by commas; empty
     /// if there are none.
     public var droppedFields: UnsafeRawBufferPointer { slot.bytes(slot.droppedFields) }
-    /// The request body. It does not move until the push is answered, and is freed when the record has its
-    /// outcome.
+    /// The request body. Its address does not change while the push is in flight. The body may be freed when the
+    /// record has its outcome.
     public var body: UnsafeRawBufferPointer { slot.body.bytes }
 
-    /// Apple's dictionary as received, except for its timestamp and a carried alert.
+    /// Apple's `aps` dictionary as received, except for what the core changes: the timestamp, the alert, and fields
+    /// that are dropped because the body is too large.
     public var aps: UnsafeRawBufferPointer { slot.layout.aps.bytes(in: body) }
     /// The JSON fields beside `aps`, without braces; empty if there are none.
     public var payloadMembers: UnsafeRawBufferPointer { slot.layout.payloadMembers.bytes(in: body) }
 
-    /// Makes a record of the command. Redis stores this record if the command has no token. The fan-out
-    /// records of a command to an audience contain it.
+    /// Writes the command as a record of the commands topic. Redis stores this record if the command is held or if
+    /// the timetable keeps the command. The deferred record and the fan-out records are also made from it.
     ///
     /// - Parameter app: the app's bundle id.
     public func commandRecord(app: UnsafeRawBufferPointer) -> CommandRecord {
@@ -103,7 +104,7 @@ public struct RecordView {
 
     // Properties of commands to audiences, and of members that join or leave audiences.
 
-    /// Whether the command is for an audience or a channel. Both are admitted in the same way.
+    /// Whether the command is for an audience or for a channel. The core of audiences decides about such a command.
     public var isOfAudience: Bool { slot.kind == .audienceCommand }
     /// The audience's id; empty if the command is for an activity or a channel.
     public var audience: UnsafeRawBufferPointer {
@@ -152,8 +153,10 @@ public struct RecordView {
     /// The trace header that came with the record; empty if there was none.
     public var trace: UnsafeRawBufferPointer { slot.bytes(slot.trace) }
 
-    /// A dead letter's key and value as received; nil if the record had none.
+    /// For a dead letter: the record's key as received; nil if the record had none.
     public var deadLetterKey: UnsafeRawBufferPointer? { slot.recordKey.map(slot.bytes) }
+    /// For a dead letter: the record's value as received; nil if the record had none, or if the dead letter with the
+    /// value would be too large for its topic.
     public var deadLetterValue: UnsafeRawBufferPointer? {
         slot.deadLetterValue == .asReceived ? slot.body.bytes : nil
     }

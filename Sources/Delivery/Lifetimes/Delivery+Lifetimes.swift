@@ -4,14 +4,15 @@ import LiveActivity
 /// due. The worker's `LifetimeKeeper` produces a command that ends a due activity. (R34)
 ///
 /// What must hold:
-/// - A record may show that an activity began, lives or has ended. It settles only when the timetable has
-///   this fact. If it is read again, it reports the fact again, because Redis may have lost it.
-/// - The keeper produces the command that ends an activity as often as necessary. Redis admits the command
-///   only while the timetable has the life that it names, so a late or repeated command ends no later life.
+/// - If a record shows that an activity began, lives or has ended, the record settles only when the timetable has this
+///   fact. If the record is read again, it reports the fact again, because Redis may have lost the fact.
+/// - The keeper produces the command that ends an activity as often as necessary. The command names the life that it
+///   ends, and Redis admits it only while the timetable has this life. So a late or repeated command ends no later
+///   life.
 /// - The command has no state. So it replaces no waiting state, and is sent after the waiting states.
-/// - If the policy starts the activity again, the timetable keeps the start and the newest state. An accepted
-///   end changes the entry of the life into an entry that waits for a new start. Redis admits the start only
-///   while the timetable has this entry, so the start never follows an end of the producer.
+/// - If the policy starts the activity again, the timetable keeps the activity's start and newest state. When the
+///   keeper's end has ended the life, the life's entry becomes an entry that waits for a new start. Redis admits the
+///   new start only while the timetable has this entry. So the new start never follows an end of the producer.
 extension Delivery {
     /// Reports to the timetable if an outcome shows that the activity began, lives or has ended.
     mutating func reportLifetimeEvent(of record: UInt32, _ outcome: Outcome) {
@@ -50,16 +51,16 @@ extension Delivery {
         guard slot.pointee.isLifetimeEnd else { return true }
         return switch slot.pointee.outcome {
         case .accepted, .ended, .failed, .expired: true
-        // The life stays if APNs refused an earlier attempt of this end and the worker died afterwards,
-        // because the phone has not shown the end.
+        // If APNs refused an earlier attempt of this end and the worker then died, the life stays, because the phone
+        // has not shown the end.
         case .duplicate: !slot.pointee.wasNotShown
         case .unregistered: wasEndedByEarlierAttempt(slot)
         case .unchanged, .superseded, .held, .invalid, .unknown: false
         }
     }
 
-    /// Whether this is a start after a lifetime that the keeper must not make again: a new one would have the
-    /// same outcome, or Redis already holds this one until a token registers.
+    /// Whether this is a start after a lifetime that the keeper must not make again: a new start would have the same
+    /// outcome, or Redis holds this start until a token registers.
     private func isFinalRestart(_ slot: UnsafePointer<RecordSlot>) -> Bool {
         guard slot.pointee.isLifetimeRestart, !slot.pointee.isReadAgain else { return false }
         return switch slot.pointee.outcome {
@@ -129,11 +130,11 @@ extension Delivery {
         switch slot.pointee.outcome {
         case .ended: return .endedByAnother(beganMilliseconds: beganMilliseconds)
         case .accepted, .duplicate, .unregistered:
-            // The timetable does not keep pushes to audiences. So if a member was started again, it would
-            // show an older state.
+            // The timetable keeps no states that came through an audience. So if a member of an audience was started
+            // again, it would show an older state.
             guard !slot.pointee.hasLeftAudiences else { break }
-            // Redis supersedes a start that is not newer than the end, and versions count seconds. So the
-            // restart is at least one second after the end.
+            // Redis supersedes a start that is not newer than the end, and the timestamp of a version is in seconds. So
+            // the restart is at least one second after the end.
             restartMilliseconds = max(now.wallMilliseconds, (slot.pointee.version.timestamp + 1) * 1_000)
         case .unchanged, .superseded, .held, .expired, .invalid, .failed, .unknown: break
         }
@@ -152,24 +153,24 @@ extension Delivery {
     /// activity's waiting list.
     func lifetimeCheck<Bytes>(of slot: UnsafePointer<RecordSlot>) -> StoreCall<Bytes>.Operation {
         let identifier = lifetimeIdentifier(of: slot)
-        // Until the lease ends, the keeper does not make the command again. A deferred command is read again
-        // at the latest `deferAfterMilliseconds` and `deferredDelayMilliseconds` after its receipt. The factor 2
-        // is a reserve.
+        // The lease is the time for which the keeper does not make the command again, because this record is still
+        // worked on. If the command is deferred, it is read again at the latest `deferAfterMilliseconds` and
+        // `deferredDelayMilliseconds` after its receipt. The factor 2 is a reserve.
         let leaseMilliseconds =
             2 * (configuration.deferAfterMilliseconds + configuration.deferredDelayMilliseconds)
             + Self.topicTransitMilliseconds
         return .checkLifetime(
             beganMilliseconds: identifier?.beganMilliseconds ?? 0,
-            // If the timetable keeps a newer state than this one, Redis refuses the start, and the keeper
-            // makes another. A start whose push was attempted names no state, so that Redis does not refuse
+            // If the timetable keeps a newer state than the one that this start shows, Redis refuses the start, and
+            // the keeper makes another. A start whose push was attempted names no state, so that Redis does not refuse
             // it: the attempt may have begun an activity, and another start could begin a second one.
             state: slot.pointee.attempts == 0 ? identifier?.stateVersion : nil,
             leaseMilliseconds: leaseMilliseconds
         )
     }
 
-    /// Returns the event that an activity lived at the time `reported`. A time in the future proves nothing,
-    /// so the present time replaces it.
+    /// Returns the event that an activity lived at the time `reported`. A time in the future is replaced by the present
+    /// time. If `lifetimeMilliseconds` is 0 (no limit), the event removes the activity from the timetable.
     private func aliveEvent(atMilliseconds reported: Int64, _ lifetimeMilliseconds: Int64, now: Moment) -> LifetimeEvent
     {
         let aliveMilliseconds = max(0, min(reported, now.wallMilliseconds))
@@ -188,7 +189,7 @@ extension Delivery {
         }
     }
 
-    /// Whether a registration must report to the timetable: it proves that its activity is alive, and the
+    /// Whether a registration must report to the timetable: the registration proves that its activity is alive, and the
     /// default policy of its app limits the lifetime.
     func mustReportLife(ofRegistration record: UInt32, now: Moment) -> Bool {
         let slot = records.address(of: record)
@@ -241,9 +242,9 @@ extension Delivery {
         } else {
             records.enter(.received, record)
             if hasEnded || hasStartOrEnd(activity) {
-                // A start or an end of the producer is under way, so the life may change before Redis knows
-                // it. This command ends here, and the keeper makes it again if the timetable still has the
-                // life.
+                // Redis says that the life has ended or has a newer state, or a start or an end of the producer is
+                // under way and may change the life before Redis knows it. This command ends here. If the timetable
+                // still has the life, the keeper makes another command.
                 finish(record, .superseded)
             } else if records[record].isLifetimeRestart, !policies.restartsAfterLifetime(records[record].policy) {
                 finish(record, .expired)
@@ -273,10 +274,9 @@ extension Delivery {
         return false
     }
 
-    /// Merges a command with the last waiting one, if at least one of them is the end of a lifetime. This end
-    /// has no state, so it replaces no state: an update with the same version or an older one is sent before
-    /// it, even if the update is read later. A start or an end of the producer replaces the end of a
-    /// lifetime.
+    /// Merges a command with the last waiting one, if at least one of them is the end of a lifetime. This end has no
+    /// state, so it replaces no state. An update that is not newer than the end is sent before the end, even if the
+    /// update is read later. A start or an end of the producer replaces the end of a lifetime.
     /// - Returns: false if a waiting command superseded the record and its slot is freed.
     mutating func mergeLifetimeEnd(_ record: UInt32, with tail: UInt32, of activity: UInt32, now: Moment) -> Bool {
         guard records[tail].isLifetimeEnd else {

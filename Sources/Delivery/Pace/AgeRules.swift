@@ -1,9 +1,10 @@
-/// The maximum ages of what is sent and registered. The core follows these rules, and so does other code that
-/// predicts the core's decisions. Ages count from `aps.timestamp`. All times are UNIX seconds. (R20)
+/// The maximum ages of what is sent and registered. The core follows these rules, and so does other code that predicts
+/// the core's decisions. The age of a command counts from `aps.timestamp`, the age of a registration from its own
+/// time. Times are UNIX seconds, unless a name says milliseconds. (R20)
 package enum AgeRules {
-    /// The system stops an activity after this time (Apple, "ActivityKit"), so an older update changes
-    /// nothing. APNs stores no update for longer, whatever its stale date is. An update that is admitted in
-    /// time may still arrive later, because of its retries.
+    /// The system ends an activity after this time (Apple, "ActivityKit"), so an older update changes nothing. This
+    /// time also limits an `apns-expiration` that comes from a stale date. An update that is admitted in time may still
+    /// arrive later, because of its retries.
     package static let updateSecondsMax: Int64 = 8 * 3_600
     /// The Lock Screen shows no activity for longer than this, whether it has ended or not (Apple,
     /// "ActivityKit").
@@ -28,12 +29,11 @@ package enum AgeRules {
         now - timestamp > alertSeconds
     }
 
-    /// How long a push-to-start token is kept after its registration: 90 days.
+    /// How long a push-to-start token counts as useful after its registration: 90 days.
     private static let pushToStartMillisecondsMax: Int64 = 90 * 86_400_000
 
-    /// Whether a registration is so old that it is useless: its activity has ended, or its push-to-start
-    /// token is not kept any more. A compacted topic keeps registrations forever, so most of them are this
-    /// old.
+    /// Whether a registration is so old that it is useless: its activity has ended, or its push-to-start token has
+    /// expired in Redis. A compacted topic keeps registrations forever, so most of them are this old.
     package static func isRegistrationExpired(
         registeredAtMilliseconds: Int64,
         isPushToStart: Bool,
@@ -43,8 +43,8 @@ package enum AgeRules {
         return nowMilliseconds - registeredAtMilliseconds > ageMillisecondsMax
     }
 
-    /// Whether an update or end is so old that the system does not show its activity any more. If Redis knows
-    /// nothing of the activity either, the activity counts as ended.
+    /// Whether an update or end is so old that the system does not show its activity any more. If Redis also has no
+    /// version of the activity, the command ends as `expired`.
     @inline(__always)
     package static func isOld(timestamp: Int64, isEnd: Bool, now: Int64) -> Bool {
         now - timestamp > (isEnd ? endSecondsMax : updateSecondsMax)

@@ -1,5 +1,5 @@
 extension Delivery {
-    /// Whether the lane reads ahead. It begins no command until it has caught up.
+    /// Whether the lane reads ahead because of a backlog. While it does, it begins no command.
     public var isReadingAhead: Bool { readAhead.phase == .reading }
 
     /// Notes how many records of a partition the lane has not received yet. Only partitions of the commands

@@ -6,7 +6,7 @@ package struct PolicyTable: Sendable {
     package struct Numbers: BitwiseCopyable {
         package var pace: Policy.Pace
         package var startBudget: Policy.Bucket
-        /// How long a start waits at most before it asks for its device's budget again.
+        /// How long a start waits at most before it asks Redis for its device's budget again.
         package var startIntervalMilliseconds: Int64
         package var startSeconds: Int64
         package var alertSeconds: Int64

@@ -8,7 +8,7 @@ struct PoolProgress: BitwiseCopyable {
     private(set) var isBlocked = false
     /// When the span of measurement began; `.max`: no push waits, and no span has begun.
     private var spanBeginMilliseconds: Int64 = .max
-    /// The number of answers since the span began. Answers that only delay a push do not count.
+    /// The number of answers since the span began. Only answers that decide about a push or its token count.
     private var answerCount: Int64 = 0
 
     /// Begins a span when a push begins to wait, unless a span has begun.
@@ -20,7 +20,7 @@ struct PoolProgress: BitwiseCopyable {
     /// Counts an answer that decides about a push or its token.
     @inline(__always) mutating func countResponse() { answerCount &+= 1 }
 
-    /// Ends the block of a pool if answers come fast enough. Called after each answer of a blocked pool.
+    /// Ends the block of a pool if answers come fast enough. Called after each counted answer of a blocked pool.
     mutating func unblock(waitingPushes: Int, delayMilliseconds: Int64, now: Moment) {
         guard isBlocked, !isTooSlow(for: waitingPushes, delayMilliseconds: delayMilliseconds, now: now) else { return }
         isBlocked = false
@@ -41,8 +41,8 @@ struct PoolProgress: BitwiseCopyable {
         if waitingPushes == 0, !isBlocked { spanBeginMilliseconds = .max }
     }
 
-    /// Begins a new span and leaves `isBlocked` unchanged. Until now the pushes waited for something else
-    /// than the pool, so the old span says nothing about the pool.
+    /// Begins a new span and leaves `isBlocked` unchanged. The caller knows that the pushes did not wait for the pool
+    /// until now, so the old span says nothing about the pool.
     mutating func restartSpan(now: Moment) {
         if spanBeginMilliseconds != .max { beginSpan(now: now) }
     }

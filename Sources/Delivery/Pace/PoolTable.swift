@@ -33,7 +33,8 @@ final class PoolTable {
     private struct State: ~Copyable {
         var readyPushes: IndexQueue<UInt32>
         var activitiesAwaitingCredit: IndexQueue<UInt32>
-        /// The number of credits in use: pushes that are admitted and not answered.
+        /// The number of credits in use. An activity takes a credit before its command is admitted, and returns the
+        /// credit when the command is finished or must wait.
         var creditsTaken = 0
         var progress = PoolProgress()
         /// Whether the app has this pool. For `unknownEnvironment`: whether it has both pools.

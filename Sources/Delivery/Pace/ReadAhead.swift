@@ -99,9 +99,9 @@ struct ReadAhead {
         return .unchanged
     }
 
-    /// Removes the lag of a revoked partition. Reading ahead continues while other partitions are behind. If
-    /// it ended here, waiting states would be sent although the log has newer ones. Redis may not know the
-    /// newer ones after a loss of data.
+    /// Removes the lag of a revoked partition. Reading ahead continues while other partitions are behind. If it ended
+    /// here, waiting states would be sent although their partitions have newer ones. After a loss of data, Redis may
+    /// not know the newer states, and would admit the older ones.
     mutating func removePartition(_ lag: inout Lag, now: Moment) -> Decision {
         setLag(&lag, records: 0, knownRecords: 0)
         noteWhetherLagIsSmall(now: now)
@@ -126,9 +126,9 @@ struct ReadAhead {
         return .unchanged
     }
 
-    /// Whether a lane that began to read ahead at this time is done, for one of four reasons: it has caught
-    /// up; it was behind by less than half of `readAheadLagRecords` for `smallLagMilliseconds`; it has no room
-    /// left; or it has read for the longest time allowed.
+    /// Whether a lane that began to read ahead after an outage at this time is done, for one of four reasons: it has
+    /// caught up; it was behind by less than half of `readAheadLagRecords` for `smallLagMilliseconds`; it is more than
+    /// three quarters full; or it has read ahead for `readAheadMaxMilliseconds`.
     func isReadAheadDone(since milliseconds: Int64, _ fullness: Fullness, now: Moment) -> Bool {
         guard recordsBehind > 0, fullness != .aboveThreeQuarters else { return true }
         let nowMilliseconds = now.monotonicMilliseconds

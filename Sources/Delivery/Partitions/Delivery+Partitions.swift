@@ -18,8 +18,8 @@ extension Delivery {
     ///
     /// - Parameters:
     ///   - settledBelow: all records below this offset had been settled.
-    ///   - metadata: which records from this offset on had been settled. `progress` encoded it together with
-    ///     `settledBelow`.
+    ///   - metadata: which records from `settledBelow` on had been settled, in the form of
+    ///     ``PartitionProgress/metadata`` for this offset.
     public mutating func noteRecordsReadAgain(
         _ index: UInt32,
         below settledBelow: Int64,
@@ -30,15 +30,15 @@ extension Delivery {
         partition.pointee.readAgainOffsets = ReadAgainOffsets(below: settledBelow, above: rangesAbove)
     }
 
-    /// Notes which records above the committed offset earlier owners of the partition had settled, so that
-    /// the lane skips them. Call this before the partition's first record.
+    /// Notes the records above the committed offset that earlier owners of the partition settled, so that the lane
+    /// skips them. Call this before the partition's first record.
     ///
     /// - Parameters:
     ///   - metadata: the metadata of the commit, as `progress` wrote it. Any other text is refused.
-    ///   - logEnd: the offset of the partition's next record. Settled offsets from `logEnd` on are ignored,
-    ///     because they cannot exist.
-    /// - Returns: how many records are skipped. Nil if the metadata was refused: then every record above
-    ///   `committedOffset` is processed again.
+    ///   - logEnd: the offset that the next record written to the partition gets. Settled offsets from `logEnd` on are
+    ///     ignored, because they have no record yet.
+    /// - Returns: how many records are skipped. Nil if the metadata was refused: then every record from
+    ///   `committedOffset` on is processed.
     public mutating func resume(
         _ index: UInt32,
         at committedOffset: Int64,
@@ -48,7 +48,7 @@ extension Delivery {
         partitions[index]?.pointee.ledger.resume(at: committedOffset, metadata: metadata, logEnd: logEnd)
     }
 
-    /// Returns the offset and the metadata to commit for a partition; nil before its first record.
+    /// Returns the offset and the metadata to commit for a partition; nil before the lane receives its first record.
     public func progress(_ index: UInt32) -> PartitionProgress? {
         guard let offset = committableOffset(index), let partition = partitions[index] else { return nil }
         let ranges = partition.pointee.ledger.settledRanges
@@ -132,8 +132,8 @@ extension Delivery {
         partitions.release(index)
     }
 
-    /// Returns the offset that may be committed, because every record below it is settled; nil before the
-    /// first record.
+    /// Returns the offset that may be committed, because every record below it is settled; nil before the lane receives
+    /// the partition's first record.
     public func committableOffset(_ index: UInt32) -> Int64? {
         guard let partition = partitions[index], partition.pointee.ledger.nextOffset > 0 else { return nil }
         return partition.pointee.ledger.committableOffset

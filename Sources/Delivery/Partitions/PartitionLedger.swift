@@ -88,8 +88,8 @@ package struct PartitionLedger: ~Copyable {
     ///
     /// - Parameters:
     ///   - metadata: the metadata of the commit. Text that no owner wrote is refused.
-    ///   - logEnd: the offset of the partition's next record. Settled offsets from `logEnd` on are ignored,
-    ///     because they cannot exist.
+    ///   - logEnd: the offset that the next record written to the partition gets. Settled offsets from `logEnd` on are
+    ///     ignored, because they have no record yet.
     /// - Returns: how many records are skipped; nil if the metadata was refused.
     package mutating func resume(
         at committedOffset: Int64,

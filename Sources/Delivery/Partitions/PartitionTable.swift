@@ -1,6 +1,6 @@
 /// An element of a ``PartitionTable``.
 public protocol AssignedPartition: ~Copyable {
-    /// A number that differs between all assignments.
+    /// The number of the assignment. Each assignment in a table has another number.
     var epoch: UInt32 { get }
 }
 
@@ -8,8 +8,8 @@ public protocol AssignedPartition: ~Copyable {
 /// table. An index is used again after its release. Each assignment has an epoch of its own, so work that
 /// finishes after a release does not change the next assignment of the index.
 ///
-/// Partitions are returned as pointers, which are valid until the next release. Swift would count references
-/// to an object at each access, and every record accesses its partition.
+/// Partitions are returned as pointers, which are valid until the partition is released. If partitions were objects,
+/// Swift would count references at each access, and every record accesses its partition.
 ///
 /// The methods that run for each record are public: Swift specializes only public generic code in other
 /// modules.

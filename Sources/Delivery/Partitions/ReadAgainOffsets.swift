@@ -5,7 +5,7 @@ struct ReadAgainOffsets {
     private let rangesAbove: [Range<Int64>]
     private let end: Int64
 
-    /// Makes the value for a partition in which no owner has settled a record.
+    /// Makes the value for a partition whose settled records are not read again.
     init() { self.init(below: .min, above: []) }
 
     init(below: Int64, above: [Range<Int64>]) {

@@ -40,9 +40,9 @@ extension Delivery {
         return nil
     }
 
-    /// Whether a newer state replaces a push that waits for a stream. A start is always replaced. Any other
-    /// push is replaced if its spacing is over, so that the newer state may be sent at once, or if APNs was
-    /// unavailable since the push was admitted.
+    /// Whether the newer state that waits replaces a push that waits for a stream. A start is always replaced. Any
+    /// other push is replaced in two cases: its activity's spacing is over, so the newer state may be sent at once; or
+    /// the lane has read ahead after an outage of APNs since the push was admitted.
     func isReplacedAtOnce(_ record: UInt32, of activity: UInt32, now: Moment) -> Bool {
         if records[record].isStart || !activities[activity].isWithinSpacing(now: now) { return true }
         let watch = pools.outageWatch(of: PoolKey(records[record].pool))
@@ -72,8 +72,8 @@ extension Delivery {
         let activity = activity(ofCurrent: record, in: .inFlight)
         records[record].noteResponse(result)
         if result.disposition.isDecision {
-            // A refused token is no progress of the pool if APNs accepts no other token either: the push then
-            // waits until the configuration is corrected.
+            // If APNs accepts no other token either, a refused token is no progress of the pool: the push then waits
+            // until the configuration is corrected.
             let isProgress = result.acceptsOtherTokens || result.disposition != .tokenSuspect
             let delay = configuration.deferredDelayMilliseconds
             pools.noteDecision(

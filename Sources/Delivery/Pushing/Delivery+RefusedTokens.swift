@@ -2,12 +2,12 @@ import LiveActivity
 
 /// Retires tokens that APNs refused, and holds their commands for the next token.
 extension Delivery {
-    /// Retires a token that APNs calls dead. If the token was registered after the time that APNs names, APNs
-    /// may not know the registration yet. Then the push waits instead.
+    /// Retires a token that APNs refused. If APNs names a time from which the token is dead, and the token was
+    /// registered later, APNs may not know the registration yet. Then the push waits instead.
     ///
-    /// A refused update or end is held with its alert. A refused start is not held, because Redis has already
-    /// allowed it once. The end of a lifetime is not held either: its activity has usually ended, and the
-    /// keeper of lifetimes makes the end again. (R17, R34)
+    /// A refused update or end is held with its alert. A refused start is not held, because Redis has already allowed
+    /// it once. The end of a lifetime is not held either: its activity has usually ended, and if it has not,
+    /// `LifetimeKeeper` makes the end again. (R17, R34)
     mutating func handleRefusedToken(_ record: UInt32, of activity: UInt32, _ result: PushResult, now: Moment) {
         guard records[record].noteRefusedToken(result, now: now) else {
             return retry(record, of: activity, .retryLater, isPermitted: result.isRetryPermitted, now: now)
@@ -15,8 +15,8 @@ extension Delivery {
         activities[activity].forgetServiceFaults()
         produce(.invalidation, record)
         if records[record].isStart || records[record].isLifetimeEnd {
-            // If a worker crashes and the end of a lifetime is read again, the settlement in Redis says
-            // whether the activity has already shown this end.
+            // For the end of a lifetime, the settlement in Redis says whether the activity has already shown this end.
+            // If the worker crashes and the end is read again, the next owner needs this.
             let slot = records.address(of: record)
             let isShown = slot.pointee.isLifetimeEnd && wasEndedByEarlierAttempt(slot)
             return finishCurrent(record, .unregistered, settlement: isShown ? .accepted : .notShown, now: now)
@@ -25,9 +25,9 @@ extension Delivery {
         call(.retire, record)
     }
 
-    /// Holds the command for the activity's next token. Called only when Redis has retired the token and the
-    /// invalidation is acknowledged, because both need the dead token in the record. Redis may answer `hold`
-    /// with `retry`, and then the next admission writes another token there.
+    /// Holds the command for the activity's next token. Called only when Redis has retired the dead token and Kafka has
+    /// acknowledged the invalidation, because both need the dead token in the record's slot. If Redis answers `hold`
+    /// with `retry`, the next admission writes another token into the slot.
     mutating func holdForNextToken(_ record: UInt32) {
         let activity = activity(ofCurrent: record, in: .retiring)
         records[record].tokenRefusal = .none

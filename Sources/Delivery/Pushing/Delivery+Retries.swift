@@ -1,11 +1,11 @@
 import LiveActivity
 import Numbers
 
-/// Retries pushes. A push that the service could not take waits until it is accepted, expires or is replaced
-/// by a newer state. Attempts have no limit, and the waits between them grow to minutes.
+/// Retries pushes. A push that APNs could not take is tried again until APNs accepts it, it expires, or a newer state
+/// replaces it. Attempts have no limit, and the waits between them grow to minutes.
 extension Delivery {
-    /// The number of faults in a row up to which a push that APNs did not process is retried at once, even if
-    /// its command is overdue.
+    /// If an activity has at most this many faults in a row, a push that APNs did not process is retried at once, even
+    /// if its command is overdue.
     private static var retriesAtOnceMax: UInt8 { 2 }
 
     /// Handles a push that failed for a reason that does not concern this push alone.
@@ -30,9 +30,9 @@ extension Delivery {
         activities.enter(.backingOff, activity, untilMilliseconds: dueMilliseconds)
     }
 
-    /// Makes a push wait because the pool's retry budget is empty. It waits for the configured pause or for
-    /// the pause after its activity's faults, whichever is longer. Then the push asks the budget again. This
-    /// wait does not count as an attempt.
+    /// Makes a push wait because the pool's retry budget is empty. The push waits for the configured pause or for the
+    /// pause after its activity's faults, whichever is longer. Then it asks the budget again. This wait does not
+    /// count as an attempt.
     mutating func awaitRetryBudget(_ record: UInt32, of activity: UInt32, now: Moment) {
         if isLeftToNextOwner(record) { return dropCurrent(of: activity, now: now) }
         let budgetPauseMilliseconds = randomness.jittered(configuration.retryBudgetPauseMilliseconds)
@@ -40,8 +40,8 @@ extension Delivery {
         awaitService(activity, milliseconds: max(budgetPauseMilliseconds, faultPauseMilliseconds), now: now)
     }
 
-    /// Makes the current command wait for the service without a credit. If a newer state arrives, it replaces
-    /// the command and waits only until the spacing ends.
+    /// Makes the current command wait without a credit before APNs is tried again. If a newer state arrives, the newer
+    /// state replaces the command and waits only until the spacing ends.
     ///
     /// The command is deferred instead in three cases: the wait is long, the command is overdue, or it is a
     /// start that must go to the partition's next owner.
@@ -60,9 +60,9 @@ extension Delivery {
     }
 
     /// Retries the current command after its wait.
-    /// - A push that APNs did not process keeps its timestamp and is sent without asking Redis, because it
-    ///   did not reach a phone.
-    /// - A push that waited for the service is admitted again, because another worker may have admitted a
+    /// - After a short back-off (`backingOff`), a push keeps its timestamp and is sent without asking Redis, because
+    ///   APNs did not process it, so it did not reach a phone.
+    /// - After a longer wait (`awaitingService`), a push is admitted again, because another worker may have admitted a
     ///   newer state or an end (simulation `plain`, seed 622).
     /// - A start is always admitted again, and Redis repeats its reply. The start's partition may have moved,
     ///   and the next owner may have reported the start as `unknown`.
@@ -77,7 +77,7 @@ extension Delivery {
             putBackCurrent(of: activity, now: now)
             return endCurrent(activity, now: now)
         }
-        // A start that waited for the service holds no credit, so take one for it.
+        // A start that waited in `awaitingService` has no credit, so take one for it.
         guard activities[activity].phase.holdsCredit || takeCredit(activity, now: now) else { return }
         if isStart {
             activities.enter(.admitting, activity)
@@ -101,8 +101,8 @@ extension Delivery {
         if hadCredit { returnCredit(of: activity, now: now) }
     }
 
-    /// Whether a push that needs another attempt is left to its partition's next owner. A start is never left
-    /// to it: Redis admitted the start for this lane, so the next owner would report `unknown` although the
-    /// start was not sent. See `isDeferredToNextOwner`.
+    /// Whether a push that needs another attempt is left to its partition's next owner. A start is never left to the
+    /// next owner: Redis admitted the start for this lane's claim, so the next owner would report `unknown` although
+    /// the start was not sent. See `isDeferredToNextOwner`.
     func isLeftToNextOwner(_ record: UInt32) -> Bool { !records[record].isStart && isRevoked(record) }
 }

@@ -4,9 +4,9 @@ import LiveActivity
 extension RecordSlot {
     @inline(__always) var pool: PoolIdentifier { PoolIdentifier(application: application, environment: environment) }
 
-    /// Whether an admitted push expired while it waited for the service. If a state has no expiration of its
-    /// own, it expires by its policy, counted from its receipt. The expiration that APNs gets with the push
-    /// counts from the sending instead.
+    /// Whether an admitted push expired while it waited for a stream or for a retry. If the command has no expiration
+    /// of its own, its stale date or its policy decides, and the time counts from the command's receipt. In the
+    /// expiration that is sent to APNs, the time counts from the sending instead.
     @inline(__always)
     func isPushExpired(by policies: PolicyTable, now: Moment) -> Bool {
         guard expiration < 0 else { return expiration < now.wallSeconds }

@@ -3,11 +3,11 @@ import LiveActivity
 /// Records that were settled and are read again, because Redis lost what they wrote.
 ///
 /// Such a record writes its token, its version or its held state to Redis again. A state is sent again if
-/// Redis cannot know that the phone displays it. This push has no alert, because an alert rings only once. A
-/// start is not sent: it is not known any more whether it was sent, and a second start would begin a second
+/// Redis cannot know that the phone displays the state. This push has no alert, because an alert rings only once.
+/// A start is not sent: nothing says any more whether it was sent before, and a second push could begin a second
 /// activity.
 extension Delivery {
-    /// Settles a record without a result and without any action, because it had its result before.
+    /// Settles a record that is read again, without a result and without any other action.
     mutating func settleWithoutAction(_ record: UInt32) {
         records.enter(.finished, record)
         continueAfterAcknowledgements(record)

@@ -1,8 +1,7 @@
 import LiveActivity
 
 extension Delivery {
-    /// Receives one record. Decodes it and puts it into its activity's waiting list until `endBatch`, or
-    /// rejects it.
+    /// Receives one record. Decodes and queues it, or rejects it. A command begins at `endBatch` at the earliest.
     ///
     /// Call this only while `canReceive` and `hasRoom(for:)` are true. A record is ignored in three cases:
     /// - Its partition is being revoked, so the next owner reads it again.
@@ -68,7 +67,7 @@ extension Delivery {
         )
     }
 
-    /// Decodes a command and takes it, or rejects it.
+    /// Decodes a command and passes it to `dispatch`, or rejects it.
     /// - Parameters:
     ///   - deferral: what the deferred topic's record has beside the command; nil: it was not deferred.
     ///   - droppedFields: the names of the fields that the command's first reader dropped.
@@ -84,8 +83,8 @@ extension Delivery {
         do throws(Fault) {
             let command = try Command.decodeAnySize(value, recalling: &lastAps, &contracts.templates)
             identifier = command.identifier
-            // The first reader of a deferred command has already accepted the timestamp. Its clock may be
-            // ahead of this one, so the later of the two times counts.
+            // The worker that first read a deferred command has accepted the timestamp. Its clock may be ahead of
+            // this worker's clock. So the time at which it received the command counts, if that time is later than now.
             let firstSeconds = (deferral?.receivedMilliseconds ?? 0) / 1_000
             try command.checkTimestamp(now: max(now.wallSeconds, firstSeconds))
             guard let application = application(named: command.app, in: value) else {
@@ -193,8 +192,8 @@ extension Delivery {
     }
 
     func application(named text: TextRange, in record: UnsafeRawBufferPointer) -> UInt16? {
-        // Compare the bytes as they are in JSON. No character of a bundle id must be escaped there, so an id
-        // with escapes is taken as unknown.
+        // Compare the bytes as they are in JSON. A bundle id needs no escapes there, so an id with escapes counts
+        // as unknown.
         let name = text.range.bytes(in: record)
         for position in 0..<configuration.applications.count {
             let matches = configuration.applications[position].bundleIdentifier.withUnsafeBytes { isEqual($0, name) }
@@ -203,7 +202,7 @@ extension Delivery {
         return nil
     }
 
-    /// Returns the policy that a command names, or its app's policy; nil if no policy has the name.
+    /// Returns the policy that a command names, or its app's default policy; nil if no policy has the name.
     func policy(of command: Command, of application: UInt16, in record: UnsafeRawBufferPointer) -> UInt8? {
         guard !command.policy.isAbsent else {
             return UInt8(truncatingIfNeeded: configuration.applications[Int(application)].policy)
@@ -320,8 +319,8 @@ extension Delivery {
         slot.pointee.reason = writer.reserve(BlockRoom.reasonBytes)
     }
 
-    /// Returns the earlier of two times: the end of `startSeconds` in the start's policy, and the start's own
-    /// expiration.
+    /// Returns when a start expires, UNIX seconds: `startSeconds` of its policy after its timestamp, or at its own
+    /// expiration if that is earlier.
     private func expiration(ofStart command: Command, _ slot: UnsafeMutablePointer<RecordSlot>) -> Int64 {
         AgeRules.startExpiration(
             timestamp: command.version.timestamp,

@@ -16,8 +16,9 @@ extension Delivery {
         reject(record, index, identifier, code: fault.code.name, detail: detail)
     }
 
-    /// Rejects a command whose app is known. If it is a start after a lifetime, its entry also leaves the
-    /// timetable. Otherwise `LifetimeKeeper` would make the same invalid start again. (R34)
+    /// Rejects a command whose app is known. If Causeway made the command to start an activity again after its
+    /// lifetime, the activity's entry also leaves the timetable. Otherwise `LifetimeKeeper` would make the same
+    /// invalid start again. (R34)
     mutating func reject(
         _ record: IncomingRecord,
         _ index: UInt32,
@@ -33,8 +34,8 @@ extension Delivery {
         reject(record, index, command.identifier, of: address, code: code, detail: detail)
     }
 
-    /// Returns where the record's command was first read, in the form of a dead letter:
-    /// `topic/partition/offset`. Makes a `String`, so not for the hot path.
+    /// Returns where the record's command was first read, as `topic/partition/offset`. Not for the hot path: it
+    /// makes a `String`.
     public func source(of record: UInt32) -> String {
         let slot = records.address(of: record)
         let topic = String(decoding: configuration.name(of: slot.pointee.topic), as: UTF8.self)

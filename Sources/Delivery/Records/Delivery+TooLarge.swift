@@ -3,12 +3,12 @@ import LiveActivity
 /// Shortens commands whose body is too large for APNs. Their policy may name fields that are dropped until
 /// the body fits (`oversize`).
 ///
-/// A record is shortened when it is read, and the rest of the core knows only the shortened state: the
-/// digest, the held state, the deferred record and the fan-out records. If the record is read again, the
-/// result has the same bytes. A body never loses fields for a carried alert. (R33)
+/// A record is shortened when it is read. The digest, the held state, the deferred record and the fan-out records
+/// are all made from the shortened command. So if the record is read again with the same policy, its body has the
+/// same bytes. A body never loses fields to make room for a carried alert. (R33)
 extension Delivery {
-    /// Shortens a command and takes it. The slot already has the command's app and policy. Not for the hot
-    /// path: this copies the record and decodes it again.
+    /// Shortens a command and passes it to `dispatch`, or rejects it. The slot already has the command's app and
+    /// policy. Not for the hot path: this copies the record and decodes it again.
     @inline(never)
     mutating func receiveTooLarge(
         _ command: Command,
@@ -59,8 +59,8 @@ extension Delivery {
         }
     }
 
-    /// Rejects a command that is too large. If it is a start that is read again, it is settled instead: its
-    /// body may have been short enough for an earlier configuration.
+    /// Rejects a command that is too large. A start that is read again is settled instead: an earlier configuration
+    /// may have accepted and sent it.
     private mutating func rejectTooLarge(
         _ command: Command,
         index: UInt32,

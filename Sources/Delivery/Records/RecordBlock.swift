@@ -1,6 +1,6 @@
 import LiveActivity
 
-/// The bytes that a record's block reserves for texts that come later.
+/// How many bytes a record's block reserves for texts that the core writes later.
 enum BlockRoom {
     /// Room for a reason of APNs. A longer reason is cut.
     static let reasonBytes = 64

@@ -2,12 +2,12 @@ import LiveActivity
 
 /// One Kafka record in the lane. The slab `Records` stores the slot, and the slot's index names the record.
 ///
-/// A slot lives as long as one of these names it: an activity's waiting list, a call to Redis, a push, a
-/// record in the producer. `acknowledgementsOutstanding` counts the calls and productions that must be
-/// confirmed before the record is settled.
+/// A slot lives as long as something names it, such as an activity's waiting list, a call to Redis, a push or a
+/// record in the producer. `acknowledgementsOutstanding` counts the calls and productions that must be confirmed
+/// before the record is settled.
 struct RecordSlot: BitwiseCopyable {
-    // These first fields are all that merging, settling and freeing read. They fill few cache lines, and most
-    // commands need no other fields: each further line would cost a cache miss.
+    // Merging, settling and freeing read mainly the fields from here to `layout`, and most commands need no more.
+    // So these fields are together in few cache lines: each further line would cost a cache miss.
     var kind: RecordKind
     /// The topic from which the command was first read; `deferred` only if that topic is not known.
     let topic: RecordTopic
@@ -27,8 +27,8 @@ struct RecordSlot: BitwiseCopyable {
     private(set) var acknowledgementsOutstanding: UInt16 = 0
     /// The index of the record's partition in the lane's `PartitionTable`.
     let partition: UInt32
-    /// The number of the partition's assignment. It differs from the present number if the assignment has
-    /// ended.
+    /// The number of the assignment in which the record was read. If that assignment has ended, the
+    /// `PartitionTable` has another number at the index `partition`, or no partition.
     let epoch: UInt32
     var activity: UInt32 = .max
     /// The offset in the partition from which the record was read. The ledger counts this offset.
@@ -46,26 +46,25 @@ struct RecordSlot: BitwiseCopyable {
     var isReadAgain = false
     /// Whether the record brought a token that Redis must register, as of the record's time.
     var hasOwnToken = false
-    /// Whether another record took something over from this one, in memory only: the token that this record
-    /// passed on, or a held command that an earlier registration had released too. If that record is not
-    /// settled and the worker dies, the next owner must read both records. So the commit's metadata must not
-    /// name this one as settled. (R10)
+    /// Whether another record now has, in memory only, what this record brought: its token, or the held command that
+    /// its token released. If the worker dies before that other record is settled, the next owner must read both
+    /// records. So the commit's metadata must not name this record as settled. (R10)
     var isLeftOutOfMetadata = false
     /// Whether the command ends an activity because its lifetime is over. This end has no state, so the
     /// activity keeps its last state.
     var isLifetimeEnd = false
     /// Whether the command starts an activity again after its lifetime.
     var isLifetimeRestart = false
-    /// Whether Redis answered that this end of a lifetime was settled before and that the activity did not
-    /// show it.
+    /// Whether Redis answered that this end of a lifetime was settled before, but that the activity did not show
+    /// the end.
     var wasNotShown = false
     /// Whether a reply about this record named audiences that the member left.
     var hasLeftAudiences = false
     /// Whether the timetable of lifetimes must store this command. The body is freed only after the timetable
     /// has it.
     var isKeptByTimetable = false
-    /// Whether the audiences of a registration have been notified, and the registration is made again to get
-    /// a held command.
+    /// Whether the audiences of a registration have been notified. If so, the registration is made again only to
+    /// get a held command.
     var areAudiencesNotified = false
     /// The number of results that the record has had already: one for its own command, and one for each held
     /// command that its token released.
@@ -75,8 +74,8 @@ struct RecordSlot: BitwiseCopyable {
     var policy: UInt8 = 0
     /// The record's texts. The block is freed with the slot.
     var block = Arena.Block.none
-    /// The token; none until it is known. Token and body are freed when the record has its outcome, but a
-    /// dead token is kept until Redis has retired it.
+    /// The token; none until it is known. The token and the body are freed when the record has its outcome, unless
+    /// a later step needs them: retiring a dead token, registering the token again, or reporting to the timetable.
     var tokenBlock = Arena.Block.none
     var tokenCount = 0
     /// A command's body, or the value of a record that goes to the dead letters.
@@ -126,15 +125,16 @@ struct RecordSlot: BitwiseCopyable {
     var isOfChannel = false
 
     var heldAlert = HeldAlert.unknown
-    /// Whether an alert was removed because it was too old: the command's own alert, or one that Redis held.
+    /// Whether an alert was removed because it was too old: the command's own alert, or one that it carried or would
+    /// have carried.
     var isAlertExpired = false
-    /// For a start: whether Redis held it and keeps it until the lane settles it. For a registration: whether the
-    /// record has just finished such a start, and registers its token again to release the next one.
+    /// For a start: whether Redis held it and keeps it until the lane settles it. For a registration: whether this
+    /// record has just finished a held start, and now registers its token again to release the next one.
     var isHeldStart = false
     var startDraw = StartDraw.none
     var shownVersion: Version?
-    /// The version of the older command whose alert is in the body. Also set if Redis held the command,
-    /// because its alert may come from an older one.
+    /// The version of the command whose alert is in the body, if the alert came from another record: from an older
+    /// command, or from a command that Redis held. Nil: the body has no alert, or its own.
     var olderAlertVersion: Version?
     /// The digest of the body; nil until the body is complete, because a carried alert may still be written
     /// into it.
@@ -146,7 +146,7 @@ struct RecordSlot: BitwiseCopyable {
     /// The claim that the start had when it was deferred; 0: it was not deferred, or Redis has admitted it
     /// since.
     var previousClaim: UInt64 = 0
-    /// The `apns-expiration` that is sent, UNIX seconds: the command's own, or the policy's.
+    /// The `apns-expiration` that is sent, UNIX seconds: the command's own, or one from its stale date or its policy.
     var sentExpiration: Int64 = -1
     /// `aps.stale-date`, UNIX seconds; -1: there is none.
     var staleDate: Int64 = -1
@@ -206,8 +206,8 @@ struct RecordSlot: BitwiseCopyable {
 }
 
 extension RecordSlot {
-    /// Makes a slot for the same record after its command has ended. From now on, the record is the
-    /// registration of the token that came with the command.
+    /// Makes a slot for the same record after its command has ended. From now on, the record is a registration of
+    /// the token that it brought.
     init(registeringTokenOf slot: RecordSlot) {
         self.init(
             kind: .registration,
@@ -272,29 +272,29 @@ struct BlockRange: BitwiseCopyable {
     var count: UInt32 = 0
 }
 
-/// What the lane still does for a record when its result is acknowledged, in this order. Then the record
-/// settles.
+/// What the lane still does for a record after its result is acknowledged: first `endLife`, then
+/// `settleHeldStart`, then `registerToken`. Then the record settles.
 struct FollowUps: OptionSet, BitwiseCopyable {
     let rawValue: UInt8
 
-    /// Removes a finished held start from Redis, after its result. In the other order, a crash between the
-    /// two would lose the result: Redis would not release the start to the next reader (simulation `repeats`,
-    /// seed 4949).
+    /// Removes a finished held start from Redis, after its result is acknowledged. If Redis removed the start first,
+    /// a crash before the result would lose the result: Redis would not release the start to the next reader of the
+    /// registration (simulation `repeats`, seed 4949).
     static let settleHeldStart = FollowUps(rawValue: 1)
     /// Registers the record's token, because Redis may hold commands for it.
     static let registerToken = FollowUps(rawValue: 2)
-    /// Removes the activity from the timetable of lifetimes, after the result. In the other order, a crash
-    /// between the two would falsify the result: the command, read again, would find no life, and its result
-    /// would say that it ended nothing.
+    /// Removes the life from the timetable of lifetimes, after the result is acknowledged. If the life were removed
+    /// first, a crash before the result would falsify the result: the command, read again, would find no life, and
+    /// its result would say that it ended nothing.
     static let endLife = FollowUps(rawValue: 4)
 }
 
 /// Whether Redis must remove the token of the activity or device, because APNs calls it dead.
 enum TokenRefusal: UInt8 {
     case none
-    /// Redis removes the token, unless it was registered after the time from which APNs calls it dead.
+    /// Redis removes the token, unless the token was registered after the time from which APNs calls it dead.
     case unlessRegisteredSince
-    /// Redis removes the token whenever it was registered, because APNs gave no time.
+    /// Redis removes the token, no matter when it was registered, because APNs gave no time.
     case unconditional
 }
 
@@ -317,8 +317,7 @@ struct Allowance: BitwiseCopyable {
     var budgetLeft: Int32 = -1
 }
 
-/// Whether a command took over the alert of the held command that it replaces. Redis holds that older
-/// command.
+/// Whether a command took over the alert of an older command that Redis holds and that this command replaces.
 enum HeldAlert: UInt8 {
     /// Redis has reported no held alert.
     case unknown
@@ -337,7 +336,7 @@ enum StartDraw: BitwiseCopyable {
     case refunded(Int64)
 }
 
-/// A topic from which Causeway reads records of this core.
+/// A topic whose records this core processes.
 public enum RecordTopic: UInt8, Sendable, BitwiseCopyable {
     case commands
     case registrations

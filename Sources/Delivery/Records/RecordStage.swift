@@ -12,13 +12,15 @@
 ///                     └───── awaitingCarrier ──────┘     and from received, waiting and riding
 ///
 /// A record of the registrations topic: `received` → `registering` or `unregistering` → `settled`. A command
-/// that was held for the token continues in the registration's record, which is `received` again.
+/// that was held for the token continues in the registration's record, which is `received` again. A command that
+/// ends or restarts a life (`isLifetimeCommand`) is `registering` until Redis has answered about the life. Then it
+/// is `received` again.
 ///
 /// A record that is read again and needs no action is `finished` at once.
 ///
 /// A command that cannot be sent soon goes from `waiting` or `current` to `deferring`, and is `settled`
-/// without an outcome. If the deferred topic does not take it and its pool sends again, the command returns
-/// as if it had just been received.
+/// without an outcome. If the deferred topic does not accept the command and its pool sends again, the command
+/// returns as if it had just been received.
 ///
 /// A command to an audience goes from `received` to `handedOver`, and is `finished` when the core of
 /// audiences has ended it. In the comments of the cases, *Next* names the next stages.
@@ -45,24 +47,25 @@ enum RecordStage: UInt8 {
     /// Its alert waits until this lane reads the newer command that another worker admitted. Next: `riding`
     /// when this lane reads that command; `finished` when the wait is over.
     case awaitingCarrier
-    /// The call that registers its token has no reply yet. Next: `received` when the token released a held
-    /// command, which continues in this record; `settled` when no command was held.
+    /// The call that registers its token has no reply yet; for a command that ends or restarts a life: the call that
+    /// asks about the life. Next: `received` for such a command, and when the token released a held command, which
+    /// continues in this record; `settled` when no command was held.
     case registering
     /// A tombstone whose calls have no replies yet. Next: `settled` with the last reply.
     case unregistering
-    /// Its outcome is known, but not all of its calls and productions are acknowledged: its result, its
-    /// settlement in Redis and others. Next, after the last acknowledgement: `settlingHeldStart` or
+    /// Its outcome is known, or it needs none. Not all of its calls and productions are acknowledged, such as its
+    /// result and its settlement in Redis. Next, after the last acknowledgement: `settlingHeldStart` or
     /// `registering` if `followUps` say so, otherwise `settled`.
     case finished
     /// The record is a held start whose result is acknowledged, and Redis is removing the start. Next:
     /// `registering` if `followUps` say so, otherwise `settled`.
     case settlingHeldStart
-    /// Its partition is revoked and the next owner reads it again. A store call still names the slot: it
-    /// refunds the start's draw on its device's budget. Next: `dropped` when that call is acknowledged.
+    /// Its partition is revoked and the next owner reads it again. The slot is not free yet, because a store call
+    /// names it: the refund of the start's draw on its device's budget. Next: `dropped` when that call is acknowledged.
     case refunding
-    /// The record is being produced to the deferred topic, and a start's draw is being refunded. Next:
-    /// `settled` when both are acknowledged. If the write failed and the command can be sent after all, the
-    /// next stage is `waiting`, `riding` or `finished`, by the rules for a record in `received`.
+    /// The record is being produced to the deferred topic. If it is a start, its draw is also being refunded. Next:
+    /// `settled` when all of this is acknowledged. If Kafka did not accept the record and the command can be sent
+    /// after all, the next stage is `waiting`, `riding` or `finished`, by the rules for a record in `received`.
     case deferring
     /// The core of audiences decides about it. Next: `finished` when that core has ended it; `dropped` when
     /// its partition is revoked.

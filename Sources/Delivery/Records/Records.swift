@@ -19,7 +19,7 @@ struct Records: ~Copyable {
 
     /// Bytes of the blocks in use: texts, tokens, bodies.
     var blockBytes: Int { arena.usedBytes }
-    /// Bytes of all chunks of blocks, in use or free.
+    /// Bytes of all memory that is allocated for blocks, in use or free.
     var allocatedBytes: Int { arena.chunksBytes }
     mutating func releaseFreeBlocks() { arena.releaseFreeChunks() }
 
@@ -110,8 +110,8 @@ struct Records: ~Copyable {
         slots[record].tokenCount = DeviceToken.copyLowercased(text.range.bytes(in: value), into: buffer)
     }
 
-    /// Passes the token that a replaced command brought on to the command that replaces it. Redis may not
-    /// know the token yet. Does nothing if the replacing command has a later token or another address.
+    /// Gives the token of a replaced command to the command that replaces it, because Redis may not know this token
+    /// yet. Does nothing if the replacing command has a later token or another address.
     ///
     /// Causeway promises to register a command's token whatever the command's outcome is. The token is passed
     /// in memory only. If the worker dies, the token can be lost until the next command or registration
@@ -232,8 +232,8 @@ struct Records: ~Copyable {
         Body.setTimestamp(timestamp, in: makeBodyUnique(of: record), layout)
     }
 
-    /// Returns a record's body for changes: its own, or a copy if the body is shared. A shared body must not
-    /// change, because APNs may be reading it for another record.
+    /// Returns a record's body for changes: its own, or a copy if the body is shared. A shared body must not change,
+    /// because it may be in flight as the body of another record's push.
     private mutating func makeBodyUnique(of record: UInt32) -> UnsafeMutableRawBufferPointer {
         let body = slots[record].body
         guard body.isShared else { return body.mutableBytes }

@@ -7,7 +7,7 @@ import LiveActivity
 /// What must hold: bytes are changed only while one record refers to them (`Records.makeBodyUnique`), and each record
 /// releases them once.
 struct SharedBody: BitwiseCopyable {
-    /// In front of the bytes is the reference count. 16 bytes keep the bytes aligned.
+    /// The size of the header in front of the bytes. It has the reference count, and 16 bytes keep the bytes aligned.
     private static var headerBytes: Int { 16 }
 
     private let block: Arena.Block

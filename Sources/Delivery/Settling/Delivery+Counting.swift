@@ -1,8 +1,8 @@
 import LiveActivity
 
-/// Superseded commands without a result of their own (`kafka.supersededResults`). The command that replaces
-/// such a command counts it. If that command is itself counted, it passes its number on. The result of the
-/// last command reports the number.
+/// Superseded commands that get no result of their own (`kafka.supersededResults`). The newer command that replaces
+/// such a command counts it. If the newer command is itself counted, its number passes to the command that replaces
+/// it. The result of the last command reports the number.
 ///
 /// The older command's offset may be settled at once, because its record is not needed any more. The newer
 /// command has been received and is not settled, so the commit of its own partition cannot pass it. If this
@@ -13,8 +13,8 @@ import LiveActivity
 /// - It is counted itself. Then a command with a still higher version counts both.
 ///
 /// The rule for alerts is similar. A command with an alert is counted only if the command that replaces it
-/// brings a newer alert of its own. An alert of the current command is not enough: in two seeds, a superseded
-/// command with an alert then had no result (simulation `pace`, seeds 12038 and 73417).
+/// brings a newer alert of its own. A newer alert of the activity's current command is not enough: in two seeds, a
+/// superseded command with an alert then had no result (simulation `pace`, seeds 12038 and 73417).
 ///
 /// If the process dies or the partition is revoked, only the count is lost.
 extension Delivery {

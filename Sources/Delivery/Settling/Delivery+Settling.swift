@@ -3,7 +3,8 @@ import LiveActivity
 /// Ends a record. Its result is produced, and Redis settles its outcome. When both are acknowledged, its
 /// offset is settled.
 extension Delivery {
-    /// Gives a record its outcome. Called once for each record that has one.
+    /// Gives a command, or an invalid record, its outcome. Called once for each. If a registration releases several
+    /// held commands one after another, its record gets several outcomes.
     mutating func finish(_ record: UInt32, _ outcome: Outcome) {
         records.finish(record, outcome)
         count(outcome)
@@ -36,8 +37,8 @@ extension Delivery {
         }
     }
 
-    /// Settles a record that has no result: a registration that released no held command, or a tombstone. All
-    /// of its calls are acknowledged.
+    /// Settles a record that gets no result, or no further one: a registration that released no held command, or a
+    /// tombstone. All of its calls are acknowledged.
     mutating func settleWithoutResult(_ record: UInt32) {
         if records[record].stage == .unregistering { recordsAwaitingStore -= 1 }
         settle(record)
@@ -98,8 +99,8 @@ extension Delivery {
         }
     }
 
-    /// Called when the last call or production of a finished or dropped record is acknowledged. Begins the
-    /// record's next follow-up, or ends the record.
+    /// Called when the last call or production is acknowledged of a record that only waits for acknowledgements
+    /// (`RecordStage.awaitsAcknowledgements`). Begins the record's next follow-up, or ends the record.
     mutating func continueAfterAcknowledgements(_ record: UInt32) {
         let (stage, followUps) = (records[record].stage, records[record].followUps)
         if stage == .refunding {

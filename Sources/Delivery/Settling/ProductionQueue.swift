@@ -1,4 +1,5 @@
-/// The records to be produced, oldest first. After a failure, `next` returns nil for a short time.
+/// The records to produce, in order. A record that could not be written goes to the end, and `next` then returns nil
+/// for a short time.
 package struct ProductionQueue<Item: BitwiseCopyable>: ~Copyable {
     /// How long nothing is produced after a failure, because the next record is likely to fail too.
     private static var failurePauseMilliseconds: Int64 { 250 }
@@ -10,7 +11,8 @@ package struct ProductionQueue<Item: BitwiseCopyable>: ~Copyable {
 
     package mutating func append(_ production: Item) { productions.append(production) }
 
-    /// Returns the oldest record, which stays first until `removeFirst`; nil if there is none, or after a failure.
+    /// Returns the first record, which stays first until `removeFirst`; nil if there is none, or during the pause after
+    /// a failure.
     package func next(now: Moment) -> Item? {
         blockedUntilMilliseconds <= now.monotonicMilliseconds ? productions.first : nil
     }

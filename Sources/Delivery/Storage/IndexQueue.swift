@@ -37,7 +37,7 @@ package struct IndexQueue<Element: BitwiseCopyable>: ~Copyable {
         count &+= 1
     }
 
-    /// The oldest element; nil if the ring is empty. The element stays in the ring.
+    /// The element that `popFirst` removes next; nil if the ring is empty. The element stays in the ring.
     package var first: Element? { count == 0 ? nil : storage[head] }
 
     package mutating func popFirst() -> Element? {

@@ -10,8 +10,8 @@ import CProcessor
 /// other modules. Otherwise the core of audiences would ask Swift's runtime for the element's size on each
 /// call.
 public struct Slab<Element: BitwiseCopyable>: ~Copyable {
-    /// In front of each element are four bytes: `inUse`, or the index of the next free element. Each access
-    /// checks these bytes. If an element is larger than a cache line, they begin on a cache line.
+    /// In front of each element is a header of four bytes: `inUse`, or the index of the next free element. Each access
+    /// checks the header. If header and element do not fit into a cache line, the header begins on a cache line.
     private var storage: UnsafeMutableRawPointer
     private var capacity: Int
     private var firstFreeIndex: UInt32 = .max

@@ -34,8 +34,8 @@ extension Delivery {
 
     mutating func handleAdmissionReply(_ record: UInt32, _ reply: Reply, now: Moment) {
         let activity = activity(ofCurrent: record, in: .admitting)
-        // A result must not show an admission later than APNs' answer. So the time stays if APNs has answered
-        // an earlier push of this command.
+        // A result must not show an admission that is later than APNs' answer. So if APNs has answered an earlier
+        // push of this command, the time of the earlier admission stays.
         if records[record].answeredMilliseconds < 0 { records[record].admittedMilliseconds = now.wallMilliseconds }
         switch reply.verdict {
         case .send: makeReadyToSend(record, of: activity, reply, now: now)
@@ -48,8 +48,8 @@ extension Delivery {
             putBackCurrent(of: activity, now: now)
             endCurrent(activity, now: now)
         case .noToken where records[record].isLifetimeEnd:
-            // An end of a lifetime is not held. The token of a later life would release it, and it would end
-            // that life.
+            // The end of a lifetime is not held. Otherwise the token of a later life would release this end, and the
+            // end would end that later life.
             finishCurrent(record, .expired, reason: "activityUnknown", now: now)
         case .noToken:
             if isCurrentSuperseded(of: activity) { return replaceCurrent(of: activity, now: now) }
@@ -62,8 +62,8 @@ extension Delivery {
             call(.admit, record)
         case .alertAwaitsCarrier:
             if isCurrentSuperseded(of: activity) { return replaceCurrent(of: activity, now: now) }
-            // The newer command may be held, and then no lane reads it again. Registering this command's
-            // token releases it.
+            // Redis may hold the newer command, and then no lane reads that command again. Registering the token of
+            // this older command releases it.
             if records[record].hasOwnToken {
                 activities.enter(.registering, activity)
                 return call(.register, record)
@@ -80,8 +80,8 @@ extension Delivery {
             records[record].wasNotShown = reply.wasNotShown
             finishCurrent(record, .duplicate, now: now)
         case .superseded:
-            // A start that backed off had been admitted. By now Redis knows the end of its activity. The
-            // start is settled, so that Redis calls other records of the start duplicates.
+            // A start that backed off had been admitted. Since then, the activity has ended, or it lives without this
+            // start. The start is settled, so that Redis calls other records of the start duplicates.
             let isTriedStart = records[record].isStart && records[record].attempts > 0
             finishCurrent(record, .superseded, settlement: isTriedStart ? .notShown : nil, now: now)
         case .unknown:
@@ -130,8 +130,8 @@ extension Delivery {
         let pool = slot.pointee.pool
         let hasPool = pools.hasPool(pool)
         if hasPool, !moveCredit(of: activity, to: pool, now: now) {
-            // Redis' reply named the token, and with it the right pool, which has no credit left. The command
-            // waits without an admission, as if its pool had been known before.
+            // Redis' reply named the token, and with it the right pool, which has no credit left. The command goes back
+            // to the waiting list, and is admitted again when this pool has a credit.
             putBackCurrent(of: activity, now: now)
             return endCurrent(activity, now: now)
         }
@@ -151,11 +151,12 @@ extension Delivery {
     }
 
     mutating func hold(_ record: UInt32, of activity: UInt32) {
-        // Restore the timestamp of the command's own version, which an earlier attempt may have raised.
+        // Write the timestamp of the command's own version into the body again. An earlier admission may have raised
+        // the timestamp.
         //
-        // If the reply to `hold` is lost, two records can bring the command: its own record and the
-        // registration that releases it. Both may then be sent, with the same timestamp. Redis cannot
-        // distinguish this from a worker that has died (simulation `longLives`, seed 2122).
+        // If the reply to `hold` is lost, two records can bring the command: its own record, and the registration
+        // that releases it. Then both records may be sent, with the same timestamp. Redis cannot distinguish this from
+        // a worker that has died (simulation `longLives`, seed 2122).
         records.setTimestamp(records[record].version.timestamp, inBodyOf: record)
         completeIdentifier(of: record)
         activities.enter(.holding, activity)

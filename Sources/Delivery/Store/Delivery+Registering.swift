@@ -10,13 +10,13 @@ import LiveActivity
 /// oldest of them. When Redis no longer holds that start, the same record registers the token again, until no
 /// start is left. So the starts draw on the device's budget one after another.
 ///
-/// A stale registration registers no token. Redis still returns the command that is held for the known token,
-/// because the record that registered the known token may be settled already. Without this, a start that
-/// waited for its device's budget was lost when the registration's partition moved (simulation `pace`, seed
-/// 390).
+/// A stale registration registers no token. But if it is for a device, Redis still returns the next held start. The
+/// start is sent with the newer token that Redis knows, because the record that registered this newer token may be
+/// settled already. Without this, a start that waited for its device's budget was lost when the registration's
+/// partition moved (simulation `pace`, seed 390).
 extension Delivery {
-    /// The maximum number of results of one record. Redis holds fewer starts for one token, so this limit
-    /// only stops a sequence that would never end.
+    /// The maximum number of results of one record. Redis holds fewer starts for one token at a time. So this limit
+    /// only ends a sequence in which new starts are held again and again while the record releases the older ones.
     static var resultsMax: UInt8 { 16 }
 
     /// Decides from a record's outcome whether the record must register its token again, because Redis may
@@ -29,7 +29,7 @@ extension Delivery {
         case .accepted, .unchanged, .failed, .unknown:
             if slot.pointee.isStart { slot.pointee.followUps.insert(.registerToken) }
         case .superseded, .duplicate, .ended, .expired: slot.pointee.followUps.insert(.registerToken)
-        // The record has no usable token: it is dead, missing or in a faulty record.
+        // The record has no usable token: the token is dead or missing, or the record is faulty.
         case .held, .invalid, .unregistered: return
         }
     }
@@ -92,12 +92,11 @@ extension Delivery {
         }
     }
 
-    /// Continues a command with an alert after its token is registered. Another worker's newer command has
-    /// superseded it.
+    /// Continues a command with an alert after its token is registered. A newer command that another worker admitted
+    /// has superseded this command.
     ///
-    /// If Redis holds the newer command, this command is finished. Its record then registers the token again,
-    /// gets the held command, and gives it the alert. If not, the alert waits until this lane reads the newer
-    /// command.
+    /// If Redis holds the newer command, this command is finished. Its record then registers the token again, gets the
+    /// held command, and gives the alert to it. Otherwise the alert waits until this lane reads the newer command.
     mutating func continueAfterRegistering(_ record: UInt32, isNewerCommandHeld: Bool, now: Moment) {
         let activity = activity(ofCurrent: record, in: .registering)
         if isNewerCommandHeld {

@@ -19,11 +19,11 @@ extension Delivery {
     /// work.
     private static var serverPauseMilliseconds: Int64 { 1_000 }
 
-    /// Postpones the next call, because its Redis server is unavailable while others work. The call moves to
+    /// Postpones the next call, because its Redis server is unavailable and other servers may work. The call moves to
     /// the end of the queue.
     ///
-    /// A command that asks for an admission returns its credit and waits. Otherwise the commands of the
-    /// unavailable server would soon hold all credits of their pool.
+    /// A command that asks for an admission returns its credit and waits instead. Otherwise the commands of the
+    /// unavailable server would soon have all credits of their pool.
     public mutating func storeCallPostponed(now: Moment) {
         guard let ticket = storeQueue.removeFirst() else { preconditionFailure("no call waits") }
         if mayWaitForRedisServer(ticket) { waitForRedisServer(ticket, now: now) } else { storeQueue.append(ticket) }
@@ -63,8 +63,8 @@ extension Delivery {
         }
     }
 
-    /// Sets the next call aside for about a second. Replicas must acknowledge its writes, and too few do so
-    /// now. Other calls can be made meanwhile.
+    /// Sets the next call aside for at most a second, because too few replicas acknowledge its writes now. Other calls
+    /// can be made meanwhile.
     public mutating func storeCallSetAside(now: Moment) {
         guard let ticket = storeQueue.removeFirst() else { preconditionFailure("no call waits") }
         storeQueue.setAside(ticket, now: now)
@@ -95,8 +95,7 @@ extension Delivery {
         }
     }
 
-    /// Drops the next call if its command is not needed any more, because a newer state arrived while the
-    /// call waited.
+    /// Drops the next call, and replaces its command, if a newer state arrived while the call waited.
     /// - Returns: false if the call must be made.
     mutating func withdraw(_ ticket: StoreTicket, now: Moment) -> Bool {
         guard ticket.purpose == .admit || ticket.purpose == .lookUpToken else { return false }
@@ -120,8 +119,8 @@ extension Delivery {
         if !endIfRefund(ticket) { storeQueue.append(ticket) }
     }
 
-    /// Ends a refund instead of repeating it. The first call may have refunded the draw, and one start too
-    /// few for the device is better than one too many. (R15)
+    /// Ends a refund instead of repeating it. The failed call may have refunded the draw. A second refund would allow
+    /// the device one start too many, and this is worse than one too few. (R15)
     /// - Returns: false for any other call.
     private mutating func endIfRefund(_ ticket: StoreTicket) -> Bool {
         guard ticket.purpose == .refundStart else { return false }
@@ -129,8 +128,8 @@ extension Delivery {
         return true
     }
 
-    /// Handles a call that would be refused again. If the call asks Redis to decide about a command, the
-    /// command fails with `reason`. Otherwise the record continues without what the call should record.
+    /// Handles a call that would be refused again. If the call asked Redis to decide about a command, the command
+    /// fails with `reason`. Otherwise the record continues without what Redis should have recorded.
     private mutating func handleRefusedCall(_ ticket: StoreTicket, reason: UnsafeRawBufferPointer, now: Moment) {
         let record = ticket.record
         if ticket.purpose == .reportLifetimeEvent { return continueAfterLifetimeEvent(record) }
@@ -176,7 +175,7 @@ extension Delivery {
         }
     }
 
-    /// Settles a tombstone if its last call has a reply and all audiences are notified.
+    /// Settles a tombstone if all its calls have replies, and if all audiences that the replies named are notified.
     mutating func settleAcknowledgedTombstone(_ record: UInt32) {
         if records[record].isAcknowledged { settleWithoutResult(record) }
     }

@@ -4,7 +4,7 @@ package struct StoreQueue<Ticket: BitwiseCopyable>: ~Copyable {
     /// busy).
     static var refusalPauseMilliseconds: Int64 { 100 }
 
-    /// The pause of one call after the store refused it for an unknown reason.
+    /// How long the first call that is set aside waits. Calls that are set aside after it wait at most as long.
     static var unexplainedPauseMilliseconds: Int64 { 1_000 }
 
     private var tickets: IndexQueue<Ticket>

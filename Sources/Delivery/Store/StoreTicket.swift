@@ -7,7 +7,7 @@ package struct StoreTicket: Sendable, Equatable, BitwiseCopyable {
         case admit
         /// A command without a token is stored in Redis until a token registers.
         case hold
-        /// A registration, or a command whose token is registered.
+        /// Redis registers a token: the token of a registration, or a token that a command brought.
         case register
         /// A tombstone of the registrations topic. Its key may be an activity or a device, so there is a call
         /// for each, in each app.
@@ -21,7 +21,7 @@ package struct StoreTicket: Sendable, Equatable, BitwiseCopyable {
         /// APNs limits the activity's token, so Redis makes the activity's spacing longer. The command itself
         /// continues.
         case throttle
-        /// A start was not sent. Redis gives its draw back to its device's budget.
+        /// A start was not sent, or is being deferred. Redis gives the start's draw back to its device's budget.
         case refundStart
         /// APNs answered that the activity's token is dead, and Redis retires it. The command is held for the
         /// next token.
@@ -50,7 +50,7 @@ package struct StoreTicket: Sendable, Equatable, BitwiseCopyable {
     }
 
     package var purpose: Purpose
-    /// The index of the app. The record may not have it: one tombstone makes calls for several apps.
+    /// The index of the app. It is not taken from the record, because one tombstone makes calls for several apps.
     package var application: UInt16
     package var record: UInt32
 

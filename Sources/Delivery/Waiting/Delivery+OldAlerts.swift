@@ -3,9 +3,9 @@ import LiveActivity
 /// Removes alerts that are too old to ring. The state is sent without its alert, and the result says so. The
 /// age of an alert is the age of the command that brought it, not of the state that carries it.
 ///
-/// An alert is checked when its command's turn comes, before the admission, because digest, priority and
-/// budget depend on it. It is checked again when the push is sent, because the push may have waited for a
-/// stream or backed off.
+/// An alert is checked when the turn of its command or carrier comes, before the admission, because digest, priority
+/// and budget depend on the alert. It is checked again when the push is sent, because the push may have waited for
+/// a stream or for a retry.
 ///
 /// The rider of a waiting carrier is not checked, because most carriers are replaced before their turn. In a
 /// backlog, a rider that is replaced is only counted, but a rider whose alert is too old would need a result.
@@ -18,8 +18,8 @@ extension Delivery {
         if let rider = records.removeRider(of: record) {
             records[rider].setReason("alertExpired")
             finish(rider, .superseded)
-            // An alert in the body that is not the rider's is the state's own. It is older than the rider's
-            // alert, so it is too old as well.
+            // If the alert in the body is not the rider's, it is the state's own. The state's own alert is older than
+            // the rider's, so it is too old as well.
             if bodyAlert != nil, bodyAlert != alert { records[record].noteExpiredAlert() }
         } else {
             records[record].noteExpiredAlert()

@@ -10,16 +10,16 @@ import LiveActivity
 ///   Redis has seen it, the rider waits for its own turn again.
 /// - A carried alert is written into the carrier's body only when the carrier's turn comes, because most
 ///   carriers are replaced before. The carrier then also gets the alert's priority.
-/// - A body is changed only while its record waits or is being admitted, never while APNs may be reading it.
+/// - A body is never changed while its push is in flight, because a connection to APNs may be reading the bytes.
 /// - In a lane no alert rings after a newer one. When APNs has accepted an alert, waiting states lose the
 ///   same alert and older ones. An alert is not carried while a newer alert is under way.
 /// - If a newer state was admitted in Redis and then expires, the alert that it carried is lost. A phone may
 ///   have displayed the newer state, so the rider's older state is not sent after it (simulation `repeats`,
 ///   seeds 6049 and 7212).
 extension Delivery {
-    /// Replaces an older unsent command by a newer one. The newer command carries the alert that the older
-    /// one has or carries. The command that brought this alert is finished together with the newer one, and
-    /// any other replaced command is finished now.
+    /// Replaces an older unsent command by a newer one. If `mayBeCarried` and the room allow it, the newer command
+    /// carries the alert that the older one has or carries. Then the command that brought this alert is finished
+    /// together with the newer one. Any other replaced command is finished now.
     /// - Returns: false if the older command's slot is freed.
     @discardableResult
     mutating func supersede(_ older: UInt32, by newer: UInt32, as outcome: Outcome = .superseded, now: Moment) -> Bool {
@@ -33,15 +33,15 @@ extension Delivery {
             countCarriedAlert()
             guard source != older else { return true }
         }
-        // Redis must not settle the older command now: it would take the command's alert as sent or replaced.
-        // If the newer command is dropped, the older record is read again and still has its alert (simulation
-        // `pace`, seeds 7411 and 16144).
+        // Redis must not settle the older command now, because Redis would then count the command's alert as sent or
+        // replaced. If the newer command is dropped, the older record may be read again, and its alert may still ring
+        // (simulation `pace`, seeds 7411 and 16144).
         if records[newer].hasAlert, !records[older].isStart { records[older].settlement = nil }
         return endSuperseded(older, by: newer, outcome)
     }
 
-    /// Whether an alert fits into the newer command's body. If it does not, the alert is lost and the state
-    /// is kept, and the result of the alert's command says so.
+    /// Whether the alert of `source` fits into the newer command's body. If it does not, the alert is lost, the newer
+    /// state is sent without it, and the result of `source` says so.
     private mutating func checkRoom(forAlertOf source: UInt32, in newer: UInt32) -> Bool {
         let alertBytes = Int(records[source].layout.alert.count)
         guard !records[newer].hasRoom(forAlertBytes: alertBytes) else { return true }
@@ -60,8 +60,8 @@ extension Delivery {
         return alertOfNewer < alert
     }
 
-    /// Whether the current command has a newer alert, so that `alert` must not ring after it. False if the
-    /// current command got its alert from Redis, because the record that brought this alert may be read again
+    /// Whether the activity's current command has a newer alert, so that `alert` must not ring after it. Also false if
+    /// the current command got its alert from Redis: the record that brought that newer alert may be read again
     /// (simulation `repeats`, seeds 21365 and 30787).
     private func isOlderThanAlertUnderWay(_ alert: Version, of source: UInt32) -> Bool {
         let current = activities[records[source].activity].currentCommand
@@ -83,8 +83,8 @@ extension Delivery {
                 records.mayReplace(head, by: current)
             else { return }
             guard records.isNewer(current, than: head) else {
-                // The newer state is sent without the carried alert. If its body is complete, the alert is
-                // already in it and stays.
+                // The waiting state is newer than the current command, so it is sent, but without the carried alert.
+                // If the state's body is complete, the alert is already in the body and stays there.
                 if records[head].digest == nil { finishRider(of: head) }
                 return
             }
@@ -158,12 +158,12 @@ extension Delivery {
 
     // MARK: - Riders that wait for their carrier
 
-    /// Makes a current command with an alert wait for a carrier. Another worker has admitted a newer command
-    /// and not settled it, so the newer command's offset is not committed. This lane will read that command
-    /// too, and it will carry the alert.
+    /// Makes a current command with an alert wait for a carrier. Another worker has admitted a newer command and not
+    /// settled it, so the newer command's offset is not committed. If this lane reads that command too, the command
+    /// carries the alert.
     ///
-    /// A known gap: the other worker may still live and send the newer command with an alert of its own. The
-    /// older alert may then ring after it, because Redis does not know which states have alerts of their own
+    /// A known gap: the other worker may still live and send the newer command with an alert of its own. The older
+    /// alert may then ring after the newer one, because Redis does not know which states have alerts of their own
     /// (simulation `pace`, seeds 30112 and 103247).
     mutating func awaitCarrier(of activity: UInt32, now: Moment) {
         let record = activities[activity].currentCommand

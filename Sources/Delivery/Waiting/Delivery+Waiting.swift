@@ -2,9 +2,9 @@ import LiveActivity
 
 /// Queues commands until their activity's turn, and replaces older commands by newer ones.
 ///
-/// An activity's waiting list holds only commands that cannot be merged. States merge into the newest one. A
-/// start merges only with its end. Commands after an end belong to the activity's next life. (R13) Merging
-/// only saves calls: Redis decides the order at the admission.
+/// An activity's waiting list has only commands that do not replace each other. An update replaces older updates. An
+/// end replaces older updates, older ends and its start. A start replaces only older starts. After an end, only a start
+/// waits: it begins the activity's next life. (R13) Merging only saves calls: Redis decides the order at the admission.
 extension Delivery {
     /// Adds a command to its activity's waiting list. The command may replace waiting commands, or may itself
     /// be finished at once.
@@ -88,8 +88,8 @@ extension Delivery {
     /// Merges a command that is older than the last waiting one. The older command is superseded, with two
     /// exceptions:
     /// - An update never supersedes an end.
-    /// - A start is put in front of newer updates if no start is there. Redis held it, and without the start
-    ///   there is nothing to update (simulation `plain`, seed 367).
+    /// - A start is put in front of newer updates if no start is there. Redis held this start, and without it there is
+    ///   nothing to update (simulation `plain`, seed 367).
     private mutating func mergeOlder(_ record: UInt32, behind tail: UInt32, of activity: UInt32, now: Moment) -> Bool {
         switch (records[record].event, records[tail].event) {
         case (.end, .update):
@@ -115,8 +115,8 @@ extension Delivery {
         return true
     }
 
-    /// Replaces the start in front of an end, if there is one. The end has just replaced the update between
-    /// them, and the start was never sent.
+    /// If a start waits in front of this end, replaces the start by the end, because the start was never sent. The end
+    /// has just replaced the update between them.
     private mutating func replaceStart(before end: UInt32, of activity: UInt32, now: Moment) {
         guard let start = activities[activity].waitingList.predecessor(of: end, in: records),
             records.isSuperseded(start, by: end)
@@ -136,9 +136,9 @@ extension Delivery {
         records[record].followUps.remove(.settleHeldStart)
     }
 
-    /// Notes that two records released the same command, and that the next owner must read both registrations
-    /// again. If it read only the earlier one, that registration would be stale and release nothing
-    /// (simulation `longLives`, seed 108).
+    /// If the record is a registration, notes that another record brought the same command, and that the next owner
+    /// must read both records again. If the next owner read only an earlier registration, Redis could call it stale
+    /// and release nothing (simulation `longLives`, seed 108).
     private mutating func leaveRegistrationOutOfMetadata(_ record: UInt32) {
         if records[record].topic == .registrations { records[record].isLeftOutOfMetadata = true }
     }
@@ -162,8 +162,8 @@ extension Delivery {
         }
     }
 
-    /// Lets the current command, which goes back to the front of the waiting list, replace older states that
-    /// were read while it was under way. Behind it they would not be sent, because Redis supersedes them.
+    /// Replaces older states that were read while the current command was under way. The current command goes back to
+    /// the front of the waiting list. Behind it, the older states would not be sent, because Redis supersedes them.
     private mutating func replaceOlder(than current: UInt32, of activity: UInt32, now: Moment) {
         while let head = activities[activity].waitingList.head, records.isSuperseded(head, by: current) {
             countCoalescing(of: head)

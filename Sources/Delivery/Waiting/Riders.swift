@@ -66,7 +66,8 @@ extension RecordSlot {
         Body.count(body.bytes, layout, carryingAlertOf: count) <= Limits.bodyBytes
     }
 
-    /// Whether the command got its alert from Redis, and no other command in this lane has this alert.
+    /// Whether the command carries an alert of another command that is not in this lane, for example because Redis held
+    /// that command.
     @inline(__always) var hasAlertFromRedisOnly: Bool { rider == .max && olderAlertVersion != nil }
 }
 
