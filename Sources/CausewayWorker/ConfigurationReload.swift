@@ -26,13 +26,13 @@ package struct ConfigurationSource: Sendable {
 /// If the configuration has any fault, none of it is applied.
 actor ConfigurationReload {
     /// The time between two polls of the file. A changed file is read only when two polls in a row find the
-    /// same state, because the first poll may find a half-written file.
+    /// same state, because the first of them may find a half-written file.
     static let pollInterval = Duration.seconds(1)
 
     private let source: ConfigurationSource
     private var runningConfiguration: WorkerConfiguration
     private let log: SharedKindLog
-    /// Gives the changed numbers to the lanes.
+    /// Gives the new settings, and the contracts of the apps, to the lanes.
     private let apply: @Sendable (WorkerConfiguration) -> Void
     /// The state of the file when it was last read.
     private var stateAtLastRead: FileState?

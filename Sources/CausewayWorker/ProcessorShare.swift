@@ -4,11 +4,11 @@ import Glibc
 /// group has a quota.
 struct ProcessorShare {
     var groups = ControlGroups()
-    /// The kernel's file about the process.
+    /// The kernel's file that says which processors the process may use.
     var statusFile = "/proc/self/status"
 
-    /// At least 1. For a quota of one and a half processors this is two, because two lanes that share
-    /// processors are better than an idle half.
+    /// At least 1. A quota is rounded up: for one and a half processors this is 2. One lane would leave half a
+    /// processor idle.
     var processors: Int {
         let affinity = affinityProcessors ?? Int(sysconf(Int32(_SC_NPROCESSORS_ONLN)))
         return max(1, min(affinity, quotaProcessors ?? .max))

@@ -6,9 +6,9 @@ import LiveActivity
 import Reactor
 import Redis
 
-/// Finds the faults of a configuration that only a worker's start would show: in keys, certificates and
-/// client properties. Tries each part separately, so that all faults are found. ``WorkerSetup`` uses the same
-/// code.
+/// Finds the faults of a configuration that only a worker's start would show: in the files of keys, certificates and
+/// shapes, and in the properties of the Kafka clients. Tries each part separately, so that all faults are found.
+/// ``WorkerSetup`` uses the same code.
 package enum StartupCheck {
     package static func faults(
         of configuration: WorkerConfiguration,

@@ -16,8 +16,7 @@ final class SynchronousProducer {
     private let topicName: String
     private let properties: [KafkaProperties.Property]
     private var openClient: (producer: Producer, topic: ProducerTopic)?
-    /// The state of the open client's connection. The client holds this object weakly, so the producer keeps
-    /// it.
+    /// Knows why the open client has no connection. The client refers to this object weakly, so it is kept here.
     private var contact: BrokerContact?
 
     init(topicName: String, properties: [KafkaProperties.Property]) {

@@ -29,7 +29,8 @@ package final class Worker: Service {
     /// - Parameters:
     ///   - source: where the configuration came from; nil: it is never read again.
     ///   - version: the release, as the worker shows it.
-    /// - Throws: a fault in the configuration's files: a key, a certificate, or a property that librdkafka does not know.
+    /// - Throws: a fault in the configuration or its files: a key, a certificate, or a property that librdkafka does
+    ///   not know.
     package init(
         configuration: WorkerConfiguration,
         source: ConfigurationSource? = nil,
@@ -57,8 +58,8 @@ package final class Worker: Service {
     /// Ends a drain that is under way. Offsets of settled records are committed; the next owner reads all
     /// other records again.
     ///
-    /// The clients are still closed in order, with half a second for each step. Has no effect before the
-    /// graceful shutdown.
+    /// The clients are still closed in order, with half a second for each step. Call this only after the graceful
+    /// shutdown has begun.
     package func stopAtOnce() {
         signals.requestStopAtOnce()
         setup.traceExporter?.cancelRequests()
@@ -163,8 +164,8 @@ package final class Worker: Service {
         }
     }
 
-    /// Runs the Kafka thread. Closes the clients only after the lanes have ended: while a client closes, no
-    /// lane may hold a record or produce one.
+    /// Runs the Kafka thread. Closes the clients only after the lanes have ended, because no lane may use a record
+    /// of a client, or produce one, while the client closes.
     private static func runIntake(
         loop: EventLoop,
         setup: WorkerSetup,

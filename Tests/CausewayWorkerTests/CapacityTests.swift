@@ -76,8 +76,8 @@ struct CapacityTests {
                 )
                 #expect(plan.coresHundredths >= previousPlan.coresHundredths)
             }
-            // With one pod lost, the other pods process the load with their cores at most 50 % busy, as
-            // planned. Every pod has equally many partitions.
+            // If one pod fails, the other pods carry the load with their cores at most 50 % busy, as planned.
+            // Every pod has the same number of partitions.
             #expect((plan.pods - 1) * 4 * 50 >= plan.coresHundredths - plan.costs.wakingCoresHundredths)
             #expect(plan.connections >= plan.connectionsNeeded)
             #expect(plan.partitions % plan.pods == 0 && plan.partitions >= plan.lanes)

@@ -52,7 +52,7 @@ import Testing
             for wrong in ["", "x", "-2", "\(Int64.min)", "99999999999999999999"] + positionsWrong {
                 let right = numbers[position]
                 numbers[position] = wrong
-                // A negative time is refused, because arithmetic with it could overflow.
+                // A number outside its range is refused, because arithmetic with it could overflow.
                 let read = DeferredHeaders.deferral(numbers.joined(separator: " "))
                 if position == Self.alertTimestamp, wrong.hasPrefix("-") {
                     #expect(read?.alertVersion == nil)

@@ -3,7 +3,7 @@ import Testing
 
 @testable import CausewayWorker
 
-/// The lag that a lane assumes until it has read to the end of the log.
+/// How many records of a partition a lane has not taken yet, and what it assumes while it does not know this.
 @Suite struct LagTests {
     private static let assumedRecords: Int64 = 10_001
 
@@ -30,7 +30,7 @@ import Testing
     @Test func `The lag is the number of records that the lane has not read`() {
         #expect(lag(at: 0) { ($0.highWatermark, $0.nextOffset) = (500, 120) } == (380, false))
         #expect(lag(at: 0) { ($0.highWatermark, $0.nextOffset) = (500, 500) } == (0, false))
-        // The Kafka thread reads the log's end only from time to time, so the lane may already be past it.
+        // The Kafka thread reports the log's end only from time to time, so the lane may have read past it.
         #expect(lag(at: 0) { ($0.highWatermark, $0.nextOffset) = (500, 900) } == (0, false))
     }
 

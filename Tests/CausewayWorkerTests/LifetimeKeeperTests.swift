@@ -15,7 +15,7 @@ import Testing
 
 /// Lives that the `LifetimeKeeper` finds due but cannot produce a command for. (R34)
 @Suite(.ownThread) struct LifetimeKeeperTests {
-    /// A minute ago. The keeper forgets lives that began long ago.
+    /// When the lives of the tests began: a minute ago. The keeper forgets lives that began long ago.
     private let beganMilliseconds = Int64(Date().timeIntervalSince1970 * 1_000) - 60_000
 
     /// A keeper with a Redis server of its own and without Kafka.
@@ -59,7 +59,7 @@ import Testing
 
         private static func words(_ texts: String...) -> [[UInt8]] { texts.map { Array($0.utf8) } }
 
-        /// Puts a due life into the timetable that has the activity's key.
+        /// Puts a life that is due into the timetable to which the activity's key belongs.
         func putLife(_ key: [UInt8], _ life: String, dueMilliseconds: Int64 = 1, start: [UInt8]? = nil) {
             let number = key.withUnsafeBytes(LifetimeKey.number)
             putLives([key], in: number, life, dueMilliseconds: dueMilliseconds)
@@ -117,7 +117,7 @@ import Testing
     }
 
     /// This worker's configuration lacks the app; another worker may have it. This worker cannot end the
-    /// activity, and its claim would only postpone the end. So it makes no claim.
+    /// activity, and a claim would only postpone the end. So this worker makes no claim.
     @Test func `A life of an app that the worker does not have is left as it is`() async throws {
         let scene = try Scene()
         let key = Self.keyOfUnknownApp("a")
@@ -160,8 +160,8 @@ import Testing
         #expect(scene.namesInTimetable(number) == unknownAppCount)
     }
 
-    /// Another fleet of workers claims lives at the front of the timetable, so all later lives move to a
-    /// lower rank.
+    /// A life may be before the rank at which the keeper reads next, for example because it is due earlier than the
+    /// lives that the keeper has passed.
     @Test func `A life before the rank that the keeper has reached is found soon`() async throws {
         let scene = try Scene()
         let now = Int64(Date().timeIntervalSince1970 * 1_000)

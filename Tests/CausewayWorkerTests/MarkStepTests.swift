@@ -57,12 +57,12 @@ import Testing
 
     @Test func `A group that is new to a partition misses no records`() {
         #expect(step(status(startOffset: 0), ("a", nil), isFirstCheck: true) == .writeFirst([0]))
-        // At the next check the first records have settled, so a missing mark is a loss.
+        // The first check wrote a mark. If the mark is missing at a later check, Redis has lost it.
         #expect(step(status(startOffset: 0), ("a", nil)) == .reread([0], from: nil, isEmptied: true))
         #expect(
             step(status(startOffset: nil), ("a", nil), isFirstCheck: true) == .reread([0], from: nil, isEmptied: true)
         )
-        // A partition that is read again from its beginning is not new, so a missing mark is a loss.
+        // A partition that is already being read again is not new to the group, so a missing mark is a loss.
         let again = status(startOffset: 0, (1, false))
         #expect(step(again, ("a", nil), isFirstCheck: true) == .reread([0], from: nil, isEmptied: true))
     }

@@ -127,7 +127,7 @@ private final class MemoryGroups {
         try member.write(to: url.appendingPathComponent("self"), atomically: true, encoding: .utf8)
     }
 
-    /// The limit, which is read while the files exist.
+    /// The limit of ``share``. Unlike `share.limitBytes`, this keeps the files until the limit has been read.
     var limitBytes: Int64? { share.limitBytes }
 
     var share: MemoryShare {
@@ -143,8 +143,8 @@ private final class MemoryGroups {
 
 @Suite("The bytes of a lane's inbox")
 struct InboxBytesTests {
-    /// Deals a record of this size if the inbox has room. `untakenEntries` is the number of entries that the lane can
-    /// still take.
+    /// Deals a record of this size if the inbox has room. `untakenEntries` is the number of dealt entries that the lane
+    /// has not taken.
     private func deal(_ bytes: Int, untakenEntries: Int, to inbox: inout InboxBytes) -> Bool {
         guard inbox.hasRoom(for: bytes, untakenEntries: untakenEntries) else { return false }
         inbox.append(bytes)

@@ -46,8 +46,8 @@ import Testing
         #expect(table[topicPartition]?.unsettledOffset == 100)
     }
 
-    /// A worker knows the settled records of a new partition from the commit, before it reads. Reading from
-    /// an earlier offset must not forget them, otherwise alerts would ring again.
+    /// Before a worker reads a new partition, the committed offset tells it which records are settled. If it then
+    /// reads from an earlier offset, it must still know this. Otherwise alerts would ring again.
     @Test func `Records committed before the assignment count as settled`() {
         var table = AssignmentTable()
         _ = table.insert(topicPartition, lane: 0)
@@ -61,8 +61,8 @@ import Testing
         #expect(table[topicPartition]?.settledBelow(startOffset: 500) == 500)
     }
 
-    /// A mark, or the first recent record, may be above the offset up to which this worker knows all records
-    /// to be settled. The reading must begin no later than at this offset.
+    /// A rereading usually begins at a mark or at the first recent record. Both may be above the settled offset, below
+    /// which this worker knows all records to be settled. The rereading must then begin at the settled offset.
     @Test func `No unsettled record is skipped`() {
         #expect(SeekPosition.offset(120).limited(to: 100) == .offset(100))
         #expect(SeekPosition.offset(90).limited(to: 100) == .offset(90))

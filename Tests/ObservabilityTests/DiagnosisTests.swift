@@ -158,8 +158,8 @@ struct DiagnosisTests {
         #expect(Self.alerts({ _ in }, partitions: far) == ["CausewayLagGrows"])
     }
 
-    /// A round's record may be unsettled for long, because it waits for the last members. Only the round's
-    /// own age shows trouble.
+    /// A fan-out record may be unsettled for long, because it waits for the last pushes to members. Only the age of
+    /// the round shows trouble.
     @Test func `Rounds are judged by their age`() {
         let unsettled = [
             PartitionReading(topic: 3, partition: 7, oldestUnsettledMilliseconds: 600_000, settledWatermark: 1, lag: 0)

@@ -9,7 +9,7 @@ extension ThreadMetrics {
 /// The metrics of a healthy worker, which a test then changes.
 struct HealthyWorker: ~Copyable {
     let registry = Fixture.registry()
-    /// The metrics of its two lanes; below them, those of the Kafka thread.
+    /// The metrics of its two lanes: `first` and `second`.
     var first: ThreadMetrics
     var second: ThreadMetrics
     var kafka: ThreadMetrics
@@ -46,7 +46,7 @@ struct HealthyWorker: ~Copyable {
         kafka.publish(kafkaPartitions, at: milliseconds)
     }
 
-    /// Returns a report over a minute. `before` has the totals at the minute's start.
+    /// Returns a report. `earlier` has the totals at the start of its window; nil: the report has no window.
     func report(before earlier: MetricTotals?, at milliseconds: Int64) -> StatusReport {
         StatusBuilder(
             labels: registry.labels,

@@ -16,7 +16,7 @@ struct KindLogTests {
             )
         }
         #expect(written.count { $0 } == 10 && written.prefix(10).allSatisfy { $0 })
-        // The limit of lines in a minute counts each kind of line separately.
+        // Each kind has its own limit of lines in a minute.
         let other = log.log(.redisReady, nowMilliseconds: 25, wallMilliseconds: 5)
         #expect(other)
         #expect(collector.lines.count == 11)
@@ -132,7 +132,7 @@ struct KindLogTests {
         )
     }
 
-    /// All pools lose their connections, for more causes than the log remembers at a time.
+    /// More pools lose their connections than the log can remember at a time.
     @Test func `A failure that made room for others still has its recovery and its number of lines left out`() {
         let collector = LogCollector()
         let events = RecentEvents()

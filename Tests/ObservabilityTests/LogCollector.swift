@@ -1,7 +1,7 @@
 import Logging
 import Synchronization
 
-/// Records the log.
+/// Keeps the lines of a log, so that a test can check them.
 final class LogCollector: Sendable {
     struct Line: Sendable {
         var level: Logger.Level

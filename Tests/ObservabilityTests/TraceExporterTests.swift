@@ -74,8 +74,8 @@ struct TraceExporterTests {
         #expect(!scene.log.lines.contains { $0.metadata["kind"] == "traces-refused" }, "nobody refused anything")
     }
 
-    /// Each failure is counted under its reason. How the trace was dropped shows whether the request was
-    /// repeated.
+    /// Each failure is counted under its reason. The cause of the drop shows whether the exporter would have sent the
+    /// request again: `stopped` if so, `refused` if not.
     @Test(arguments: [
         ("HTTP/1.1 503 Busy\r\n\r\n", TracePostFailure.overloaded, TraceDrop.stopped),
         ("HTTP/1.1 401 Unauthorized\r\n\r\n", .refused, .refused),
@@ -162,7 +162,7 @@ struct TraceExporterTests {
 }
 
 extension Fixture {
-    /// A trace whose bytes are all zero, which means: no trace id, an update, accepted.
+    /// A trace whose bytes are all zero, which means: the trace id 0, a start, accepted.
     static var trace: FinishedTrace {
         withUnsafeTemporaryAllocation(
             byteCount: MemoryLayout<FinishedTrace>.size,

@@ -2,9 +2,9 @@
 package struct AudienceDemand: Sendable, Equatable {
     /// The number of members at the peak. 1...1,000,000,000.
     package var members: Int64
-    /// Commands to the audience in the busiest minute. Every command goes to every member. 1...6,000.
+    /// Commands to the audience in the busiest minute. Each is for all members. 1...6,000.
     package var updatesPerMinute: Int64
-    /// Activities that have a value in Redis: they are alive, or ended less than a day ago.
+    /// Activities that have a value in Redis. Redis keeps a value for about a day after its last write.
     /// `members`...10,000,000,000.
     package var activities: Int64
     package var fleet = FleetSizes()

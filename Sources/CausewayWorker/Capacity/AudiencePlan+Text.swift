@@ -18,7 +18,7 @@ extension AudiencePlan {
     private var sizeLines: [(String, String, String)] {
         [
             (
-                "one round", Numeral.duration(microseconds: roundMilliseconds * 1_000),
+                "one command", Numeral.duration(microseconds: deliveryMilliseconds * 1_000),
                 "from a command's record to the last phone, shared by \(Numeral.grouped(lanesWithRanges)) lanes"
             ),
             PlanText.pods(pods, coresHundredths: coresHundredths, demand.fleet),
@@ -55,9 +55,9 @@ extension AudiencePlan {
                 "An audience gets at most one state a second: newer states replace waiting ones. The plan is for 60 a minute."
             )
         }
-        if roundMilliseconds * min(demand.updatesPerMinute, 60) > 60_000 {
+        if deliveryMilliseconds * min(demand.updatesPerMinute, 60) > 60_000 {
             notes.append(
-                "A round takes longer than the time between two commands. Newer states take over in mid-round, and the alert CausewayRoundsSlow fires."
+                "A command takes longer than the time between two commands. Newer states take over in mid-round, and the alert CausewayRoundsSlow fires."
             )
         }
         if ranges < lanes {

@@ -24,14 +24,14 @@ package struct AudiencePlan: Sendable, Equatable {
     package private(set) var connections: Int64 = 0
     package private(set) var apnsMegabitsPerSecond: Int64 = 0
     /// The time from a command's record in Kafka until its push has reached the last phone, if all pods work.
-    package private(set) var roundMilliseconds: Int64 = 0
+    package private(set) var deliveryMilliseconds: Int64 = 0
 
-    /// Memory for the members on their pages.
+    /// Redis' memory for the pages, which list the audience's members.
     package private(set) var membersMebibytes: Int64 = 0
-    /// Memory for the activities' own values.
+    /// Redis' memory for the values of activities. Each value has the activity's state and token.
     package private(set) var activitiesMebibytes: Int64 = 0
     package var redisMebibytes: Int64 { membersMebibytes + activitiesMebibytes }
-    /// The part of one Redis core that the rounds take, per cent.
+    /// How busy the rounds keep Redis, in per cent of one core. Above 100, they need more than one core.
     package private(set) var redisCorePercent: Int64 = 0
     package private(set) var redisNodes: Int64 = 0
 
@@ -86,11 +86,11 @@ package struct AudiencePlan: Sendable, Equatable {
         )
     }
 
-    /// Lanes that have a range of the audience.
+    /// The lanes that have a range of the audience, if each lane gets one before any lane gets two.
     package var lanesWithRanges: Int64 { min(lanes, ranges) }
 
     private mutating func planRound() {
-        // The round ends when the lane with the most ranges has finished.
+        // The command has reached all members when the lane with the most ranges has finished their rounds.
         let members = CapacityPlan.ceilingQuotient(
             demand.members * CapacityPlan.ceilingQuotient(ranges, lanesWithRanges),
             ranges
@@ -98,7 +98,7 @@ package struct AudiencePlan: Sendable, Equatable {
         let workingMilliseconds = CapacityPlan.ceilingQuotient(members * costs.nanosecondsPerMember, 1_000_000)
         let streams = connectionsPerPool * costs.streamsPerConnection
         let streamMilliseconds = CapacityPlan.ceilingQuotient(members * costs.roundTripMilliseconds, streams)
-        roundMilliseconds =
+        deliveryMilliseconds =
             max(workingMilliseconds, streamMilliseconds) + costs.roundTripMilliseconds + costs.fanoutMilliseconds
     }
 

@@ -1,11 +1,11 @@
 import Numbers
 import Observability
 
-/// The load for which a fleet is planned.
+/// The load of single commands (not to audiences), for which `causeway plan` sizes a fleet.
 package struct CapacityDemand: Sendable, Equatable {
     /// Pushes to phones in a minute, at the peak. 1...6,000,000,000.
     package var updatesPerMinute: Int64
-    /// Live Activities that have a value in Redis: they are alive, or ended less than a day ago.
+    /// Activities that have a value in Redis. Redis keeps a value for about a day after its last write.
     /// 1...10,000,000,000.
     package var activities: Int64
     /// Commands for each push, in hundredths. 100...100,000. At 100, every command is sent. At 440, most
@@ -13,8 +13,8 @@ package struct CapacityDemand: Sendable, Equatable {
     package var commandsPerPushHundredths: Int64 = 100
     /// Devices with a push-to-start token. 0...10,000,000,000.
     package var devices: Int64 = 0
-    /// Activities, alive at one time, whose policy starts them again after their lifetime. For each, Redis
-    /// keeps the start and the newest update. 0...10,000,000,000.
+    /// The number of live activities whose policy starts them again after their lifetime
+    /// (`afterLifetime: restart`). For each, Redis keeps the start and the newest update. 0...10,000,000,000.
     package var restartedActivities: Int64 = 0
     package var fleet = FleetSizes()
     /// Copies that Kafka keeps of each record. 1...9.
@@ -23,7 +23,7 @@ package struct CapacityDemand: Sendable, Equatable {
     /// 1...8,760.
     package var retentionHours: Int64 = 4
 
-    /// The allowed numbers of commands for each push, in whole commands as the user gives them.
+    /// The allowed range of `--commands-per-push`, in the user's unit: commands, not hundredths.
     package static let commandsPerPushRange: ClosedRange<Int64> = 1...1_000
 
     package init(updatesPerMinute: Int64, activities: Int64) {

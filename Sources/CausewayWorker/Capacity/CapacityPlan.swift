@@ -1,10 +1,11 @@
-/// The size of a fleet for single commands. All results are whole numbers, rounded up. Rates are at the peak.
+/// The size of a fleet for single commands. All results are whole numbers. Counts, such as those of pods and nodes, are
+/// rounded up. Rates are at the peak.
 package struct CapacityPlan: Sendable, Equatable {
     /// The smallest number of pods. With three, one pod still works if another fails during the update of the
     /// third.
     static let podsMin: Int64 = 3
     /// Partitions for each lane. Only one lane reads a partition, and a topic's number of partitions is hard
-    /// to change. Three partitions for each lane leave room for twice as many pods later.
+    /// to change. Three for each lane let the fleet grow: with twice as many lanes, each lane still has one.
     static let partitionsPerLane: Int64 = 3
     /// The planned load of the APNs connections: the share of their streams that is in use, per cent.
     static let streamsInUsePercent: Int64 = 50
@@ -16,13 +17,14 @@ package struct CapacityPlan: Sendable, Equatable {
 
     package private(set) var pushesPerSecond: Int64 = 0
     package private(set) var commandsPerSecond: Int64 = 0
-    /// Pushes to one activity in an hour, in hundredths. The budgets of the activity's policy must allow this
-    /// rate.
+    /// Pushes to one activity in an hour, in hundredths. The budget of the activity's policy must allow those of
+    /// them that have priority 10.
     package private(set) var pushesPerActivityHourHundredths: Int64 = 0
 
     /// Cores that are busy at the peak, in hundredths of a core.
     package private(set) var coresHundredths: Int64 = 0
-    /// The pods that carry the peak with every lane at most `busyPercent` busy, plus one in case a pod fails.
+    /// The pods that carry the peak with every lane at most `busyPercent` busy, plus one in case a pod fails. At
+    /// least ``podsMin``.
     package private(set) var pods: Int64 = 0
     package private(set) var lanes: Int64 = 0
     /// The memory limit of a pod. The worker keeps its memory below this limit.

@@ -45,8 +45,8 @@ package struct MeasuredCosts: Sendable, Equatable {
     /// update, and its entries in the timetable. Measured: 1,792 bytes with a start of 700 bytes and an
     /// update of 456 bytes. The largest commands need 9 kB.
     package var redisBytesPerRestart: Int64 = 1_800
-    /// The whole memory of Redis, in per cent of the keys' memory. Tables, buffers and fragmentation need the
-    /// rest. Redis' documentation assumes 110 to 150 per cent.
+    /// The whole memory of Redis, in per cent of the keys' memory. The part above 100 is for tables, buffers and
+    /// fragmentation. Redis' documentation assumes 110 to 150 per cent.
     package var redisOverheadPercent: Int64 = 150
 
     /// CPU of the whole worker process for one member in a round: reading its page, one HTTP/2 request over
@@ -78,8 +78,8 @@ package struct MeasuredCosts: Sendable, Equatable {
     package var bytesPerCommand: Int64 = 456
     /// Bytes of a result record, uncompressed.
     package var bytesPerResult: Int64 = 450
-    /// The planned load of one partition, bytes a second. It is half of the usual load (10 MB/s), so that a
-    /// broker can catch up after a failover.
+    /// The planned load of one partition, bytes a second. A partition can usually take twice as much (10 MB/s). The
+    /// other half lets a broker catch up after a failover.
     package var partitionBytesPerSecond: Int64 = 5_000_000
 
     package init() {}

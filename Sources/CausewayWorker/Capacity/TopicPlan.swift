@@ -1,20 +1,21 @@
 import CausewayConfiguration
 import Kafka
 
-/// The topics that a deployment needs. The defaults equal the defaults of the Helm chart.
+/// The Kafka topics that Causeway needs, with their sizes. The defaults equal the defaults of the Helm chart.
 package struct TopicPlan: Sendable {
     /// Partitions of the topics of commands, registrations, deferred commands, fan-out records and results.
     /// 1...10,000.
     ///
-    /// Choose at least the largest number of lanes that you will ever run. Partitions that are added later
-    /// move activities to other lanes.
+    /// Choose at least the largest number of lanes that you will ever run. If you add partitions later, the
+    /// producers' records of many activities go to other partitions, and so to other lanes.
     package var partitions = 24
     /// Copies that Kafka keeps of each record, 1...32,767; 0: the brokers' default.
     package var replicationFactor = 3
     /// Copies that must have a record before Kafka acknowledges it, 1...32,767, at most the replication
     /// factor.
     package var minInsyncReplicas = 2
-    /// Sizes of single topics that differ from the defaults. If a topic occurs twice, the last size applies.
+    /// Sizes of single topics that differ from the defaults. If a topic occurs twice, the last number of partitions
+    /// and the last retention apply.
     package var sizes: [TopicSizes] = []
 
     package init() {}
@@ -24,11 +25,11 @@ package struct TopicPlan: Sendable {
     private static let millisecondsPerHour = 3_600_000
     /// The number of log segments (files of a partition) in one retention time. A broker deletes a whole
     /// segment when its newest record is older than the retention. By default a segment stays open for seven
-    /// days, so 24 hours of commands could become eight days. With 24 segments, a record outlives the
-    /// retention by at most 1/24.
+    /// days, so a broker could keep a record for eight days if the retention is 24 hours. With 24 segments, it
+    /// keeps a record for at most 1/24 longer than the retention, if the retention is at least four hours.
     private static let segmentsPerRetention = 24
-    /// The shortest time of a log segment, 10 minutes. With shorter segments a broker would have too many
-    /// files open: a log and two indexes for each segment.
+    /// The shortest time for which a log segment stays open, 10 minutes. With shorter segments a broker would
+    /// have too many files open: a log and two indexes for each segment.
     private static let segmentMillisecondsMin = 600_000
     /// How long a log segment of a compacted topic stays open. The broker compacts only closed segments.
     private static let compactedSegmentMilliseconds = 6 * millisecondsPerHour
@@ -51,7 +52,7 @@ package struct TopicPlan: Sendable {
             topic(.deferred, names.deferred, partitions, hours: 24),
             // A fan-out record is kept as long as its command.
             topic(.fanout, names.fanout, partitions, hours: 24),
-            // The channel of each audience is kept until it is deleted.
+            // The topic is compacted: it keeps the record of each channel until the channel is deleted.
             topic(.channels, names.channels, quietPartitions),
         ]
     }

@@ -14,7 +14,7 @@ package struct TopicSizes: Sendable {
     /// How many hours the topic keeps a record, 1...8,784. Always nil for a compacted topic.
     package var retentionHours: Int?
 
-    /// Reads `commands:partitions=48,retention-hours=12`.
+    /// Reads a text such as `commands:partitions=48,retention-hours=12`. One of the two numbers is enough.
     package init(text: String) throws(TopicSizesError) {
         let halves = text.split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
         guard let role = TopicRole(rawValue: String(halves[0])) else {

@@ -14,9 +14,10 @@ package struct ChannelEntry: Codable, Equatable, Sendable {
     /// When the channel was created, UNIX milliseconds.
     package var createdAt: Int64
     package var state = State.active
-    /// When to delete the channel, UNIX milliseconds. Nil: the audience has not ended.
+    /// When to delete the channel, UNIX milliseconds; nil: no deletion is planned. The end of the audience plans it.
     package var deleteAfter: Int64?
-    /// Whether `causeway.channels` has this version of the entry. Stored only in Redis' register.
+    /// True: `causeway.channels` has the entry as it is now. Nil: the entry must still be written there. Stored only
+    /// in Redis' register.
     package var isPublished: Bool?
 
     package init(
@@ -55,8 +56,8 @@ package struct ChannelEntry: Codable, Equatable, Sendable {
         self = entry
     }
 
-    /// The field in the audience's record from which `admit` learns the channel: storage policy (1 byte),
-    /// creation time (8 bytes, little-endian, UNIX milliseconds), channel id.
+    /// The field in the audience's record from which Redis learns the channel when it admits a command: storage
+    /// policy (1 byte), creation time (8 bytes, little-endian, UNIX milliseconds), channel id.
     package var recordField: [UInt8] {
         [storage == .newest ? 1 : 0] + withUnsafeBytes(of: createdAt.littleEndian) { Array($0) } + Array(channel.utf8)
     }

@@ -5,7 +5,7 @@ import Glibc
 package enum ChannelEvent: Sendable {
     case created(ChannelEntry)
     case deleted(ChannelEntry)
-    /// APNs no longer has the channel, although this worker did not delete it. A new channel replaces it.
+    /// APNs no longer has a channel that the register lists for an audience. The keeper creates another one.
     case lost(ChannelEntry)
     case orphanDeleted(channel: String, app: String, environment: String)
     /// The number of channels at APNs that Causeway did not create, as far as it knows.
@@ -26,7 +26,7 @@ package struct ChannelRefusal: Error, Sendable, Equatable, CustomStringConvertib
     package var text: String
     /// The keeper refuses the same request until this time without asking APNs again, UNIX milliseconds.
     package var untilMilliseconds: Int64
-    /// Whether APNs, Redis or Kafka is down or busy. Then requests for other channels fail too.
+    /// Whether the cause is that APNs, Redis or Kafka is down or busy. If so, requests for other channels fail too.
     package var isTransient: Bool
 
     package var description: String { text }

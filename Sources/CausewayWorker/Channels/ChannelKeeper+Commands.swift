@@ -1,6 +1,6 @@
 import APNs
 
-/// The operations of `causeway channels`.
+/// The operations of the command line `causeway channels`.
 extension ChannelKeeper {
     package var appEnvironments: [AppEnvironment] {
         managedEnvironments.map(\.appEnvironment)

@@ -1,14 +1,15 @@
 import APNs
 import Redis
 
-/// The periodic work of the keeper: planned deletions, publications, and the comparison of APNs' list of
-/// channels with Redis' register.
+/// The periodic work of the keeper. It deletes channels at their planned time, writes entries that
+/// `causeway.channels` lacks, and compares APNs' list of channels with Redis' register.
 extension ChannelKeeper {
-    /// Deletes channels that are due, publishes entries that are not published, and compares the register
-    /// with APNs' list once a day. A lease in Redis makes sure that one worker at a time does this work.
+    /// Deletes channels whose deletion is due, writes entries to `causeway.channels` that are not there yet, and
+    /// compares the register with APNs' list once a day. A lease in Redis makes sure that one worker at a time
+    /// does this work.
     func maintain(_ managedEnvironment: ManagedEnvironment) async throws(ChannelRefusal) {
-        // If no audience can have a channel, and none ever had one, write nothing to Redis and do not call
-        // APNs.
+        // If the configuration gives no audience a channel, and the register was never complete and is empty,
+        // write nothing to Redis and do not call APNs.
         let uncheckedContent = try readRegisterAsIs(managedEnvironment)
         guard
             managedEnvironment.isDeclared || restoredEnvironments.contains(managedEnvironment.appEnvironment)
@@ -80,9 +81,9 @@ extension ChannelKeeper {
                 )
             }
         } catch {
-            // After a transient error, end the lease, so that the next poll tries again. After a lasting
-            // refusal, keep the lease: the next attempt comes when it expires. If Redis is down, the lease
-            // cannot be ended, and expires.
+            // After a transient error, end the lease, so that the next pass of the periodic work tries again.
+            // After a lasting refusal, keep the lease: the next attempt comes when the lease expires. If Redis
+            // is down, the lease cannot be ended, and expires too.
             if error.isTransient { try? register.releaseLease("daily", managedEnvironment.appEnvironment) }
             throw error
         }
@@ -120,7 +121,7 @@ extension ChannelKeeper {
         let content = try readCompleteRegister(managedEnvironment)
         var identifiersUnderWay: Set<String> = []
         for intent in content.intents {
-            // A process holds this lease while it creates a channel. Without the lease, the creation has
+            // A process has this lease while it creates a channel. If no process has the lease, the creation has
             // ended or its process has died.
             let isLeased = try convertingErrors { () throws(RedisError) in
                 try register.isBeingCreated(intent.audience, managedEnvironment.appEnvironment)
@@ -211,8 +212,8 @@ extension ChannelKeeper {
         return refusals.compactMap(\.self).first
     }
 
-    /// Plans the deletion of a channel whose audience has ended. The worker that admitted the end should have
-    /// planned it, but may have been killed before.
+    /// Plans the deletion of a channel if its audience has ended. Usually the worker that admitted the end has
+    /// planned the deletion. This call is for the case that the worker was killed before that.
     private func planDeletion(_ entry: ChannelEntry, at managedEnvironment: ManagedEnvironment) throws(ChannelRefusal) {
         try convertingErrors { () throws(RedisError) in
             // If the channel is newer than the end, commands after the end have created it, so it stays.

@@ -53,7 +53,7 @@ extension ChannelKeeper {
         topic.close()
     }
 
-    /// Carries out requests one after another until no request is ready.
+    /// Carries out requests one after another until no request is ready. Then releases the caller's slot.
     private func carryOutReady(answer: @Sendable (ChannelRequest, ChannelResponse) -> Void) async {
         while let request = requestQueues.nextReadyRequest() {
             if !Task.isCancelled { await perform(request, answer: answer) }

@@ -6,13 +6,14 @@ import Redis
 /// The field `t:` of a register says that its entries are complete. Until a register is complete again, no
 /// worker creates or deletes a channel, or reports one as missing. So phones keep the channel that they know.
 extension ChannelKeeper {
-    /// The most times that one call begins a restoration. A restoration begins again if the register was
-    /// changed or lost during it.
+    /// The most attempts of one call of ``restore(_:)``. The call makes another attempt if, during the last one,
+    /// another process deleted a channel or Redis lost the register.
     private static let restorationsMax = 8
-    /// The pause after a restoration failed.
+    /// How long the keeper waits after a failed restoration before it tries again.
     static let restorationPauseMilliseconds: Int64 = 5_000
 
-    /// Returns an audience's entry. Restores the register first if it may be incomplete.
+    /// Returns an audience's entry. If the register has no entry and is incomplete, restores the register and looks
+    /// again.
     func entry(of audience: String, at managedEnvironment: ManagedEnvironment) throws(ChannelRefusal) -> ChannelEntry? {
         func find() throws(ChannelRefusal) -> (entry: ChannelEntry?, isRestored: Bool) {
             try convertingErrors { () throws(RedisError) in
@@ -48,14 +49,16 @@ extension ChannelKeeper {
         return try readRegisterAsIs(managedEnvironment)
     }
 
-    /// Restores the registers that Redis has lost, of all apps and environments in use. Admission needs the
-    /// existing channels even if no audience needs a new one.
+    /// Restores each incomplete register of the apps and environments that use channels: the configuration gives
+    /// some audiences a channel, or the register was complete before. This cannot wait until an audience needs a
+    /// new channel, because admission needs the existing ones.
     func restoreLost() throws(ChannelRefusal) {
         try restore(managedEnvironments.filter { $0.isDeclared || restoredEnvironments.contains($0.appEnvironment) })
     }
 
-    /// Copies entries from the topic to the incomplete registers, and writes the channels into the audiences'
-    /// records, where admission reads them. Several processes may do this at the same time.
+    /// Copies entries from `causeway.channels` to those of these registers that are incomplete. Also writes the
+    /// channels into the audiences' records, where admission reads them. Several processes may do this at the
+    /// same time.
     func restore(_ managedEnvironments: [ManagedEnvironment]) throws(ChannelRefusal) {
         for _ in 0..<Self.restorationsMax {
             var tokens: [AppEnvironment: [UInt8]] = [:]
@@ -74,7 +77,7 @@ extension ChannelKeeper {
                 let entries = publishedEntries.filter {
                     $0.app == appEnvironment.app && $0.environment == appEnvironment.environment
                 }
-                // If `restore` returns false, the next pass of the loop reads the topic and restores again.
+                // If `register.restore` returns false, the next pass of the outer loop reads the topic again.
                 _ = try convertingErrors { () throws(RedisError) in
                     try register.restore(entries, appEnvironment, token: token, atMilliseconds: nowMilliseconds)
                 }

@@ -31,12 +31,12 @@ package actor ChannelKeeper {
     /// The length of the lease for the periodic work. It is a little shorter than the interval. So only one
     /// worker does the work in each interval, and in the next interval the lease is free.
     static let maintenanceLeaseMilliseconds: Int64 = 55_000
-    /// The interval of full reconciliations.
+    /// The time between two comparisons of the register with APNs' list.
     static let reconciliationMilliseconds: Int64 = 24 * 3_600_000
-    /// The length of the lease for one reconciliation. If the worker dies, another worker tries again after
-    /// this time.
+    /// The length of the lease for one such comparison. If the worker that has the lease dies, another worker tries
+    /// again after this time.
     static let reconciliationLeaseMilliseconds: Int64 = 600_000
-    /// The interval between checks whether another process has finished creating the audience's channel.
+    /// The time between two checks whether another process, which creates an audience's channel, has finished.
     static let creationPollInterval = Duration.milliseconds(100)
     /// How long the keeper repeats a refusal without asking APNs again, if the cause was a transient error.
     /// `lastingRefusalMilliseconds` applies after any other error.
@@ -53,7 +53,7 @@ package actor ChannelKeeper {
     /// failed.
     private let creationMillisecondsMax: Int64
     let report: @Sendable (ChannelEvent) -> Void
-    /// The apps and environments whose register was complete at least once. If such a register becomes
+    /// The apps and environments whose register this process has seen complete. If such a register becomes
     /// incomplete, Redis has lost it.
     var restoredEnvironments: Set<AppEnvironment> = []
     /// Why the last restoration of a register failed. Its `untilMilliseconds` says when the next restoration
@@ -63,7 +63,7 @@ package actor ChannelKeeper {
     /// same refusal.
     private var refusals: [RefusalKey: ChannelRefusal] = [:]
     private static let refusalsMax = 4_096
-    /// The requests of lanes that run or wait.
+    /// The lanes' requests that are being carried out or wait.
     let requestQueues = AudienceQueues()
 
     private struct RefusalKey: Hashable {
@@ -94,7 +94,9 @@ package actor ChannelKeeper {
 
     // MARK: - Requests
 
-    /// Returns the channel of an audience. Creates the channel if the audience has none.
+    /// Returns the channel of an audience. Creates the channel if the audience has none. Cancels a planned deletion.
+    ///
+    /// - Parameter storage: the storage policy of a new channel; nil: the configured one.
     func ensureChannel(
         of audience: String,
         at managedEnvironment: ManagedEnvironment,
@@ -137,8 +139,8 @@ package actor ChannelKeeper {
         }
     }
 
-    /// Creates a channel if the audience still has none. Ends the audience's lease, which the caller must
-    /// hold.
+    /// Creates a channel if the audience still has none. Ends the lease for this creation, which the caller must
+    /// have.
     ///
     /// - Returns: nil if, since the caller's check, another process created the channel or Redis lost the
     ///   register.
@@ -156,7 +158,9 @@ package actor ChannelKeeper {
         return isNeeded ? try await create(audience, at: managedEnvironment, storage: storage) : nil
     }
 
-    /// Creates a channel. The caller must hold the audience's lease.
+    /// Creates a channel, and ends the lease for this creation, which the caller must have.
+    ///
+    /// - Returns: nil if another process has created a channel meanwhile.
     private func create(
         _ audience: String,
         at managedEnvironment: ManagedEnvironment,
@@ -186,7 +190,7 @@ package actor ChannelKeeper {
             )
             guard try register.add(entry) else {
                 // Redis lost this process's lease meanwhile, and another process created a channel first.
-                // Phones know that channel, so this one is deleted.
+                // Phones know the channel of the other process, so this process deletes its own.
                 isRedundant = true
                 try register.write(intent, appEnvironment)
                 try await managedEnvironment.management.delete(channel)
@@ -308,7 +312,8 @@ package actor ChannelKeeper {
         try convertingErrors { () throws(RedisError) in try register.remove(entry) }
         var successor = try await ensureChannel(of: audience, at: managedEnvironment, storage: entry.storage)
         if let deleteAfter = entry.deleteAfter {
-            // The audience has ended meanwhile, so the new channel also needs a planned deletion.
+            // The deletion of the lost channel was planned, because the audience has ended. So plan the deletion
+            // of the new channel too.
             (successor.deleteAfter, successor.isPublished) = (deleteAfter, nil)
             let plannedEntry = successor
             try convertingErrors { () throws(RedisError) in try register.write(plannedEntry) }

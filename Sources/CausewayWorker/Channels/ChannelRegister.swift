@@ -10,12 +10,12 @@ import Redis
 /// | `a:<audience>` | a ``ChannelEntry`` |
 /// | `i:<identifier>` | a ``ChannelIntent`` |
 /// | `f:<channel>` | empty: another program made the channel |
-/// | `t:` | since when the hash is complete, UNIX ms; `?` and a token in a restoration; absent: maybe lost |
+/// | `t:` | since when the hash is complete, UNIX ms; during a restoration: `?` and a token; absent: maybe lost |
 /// | `r:` | when APNs' list was last compared with these fields, UNIX milliseconds |
 ///
 /// Blocks. Use it from one thread at a time.
 final class ChannelRegister {
-    /// The lifetime of an audience's record after its last command.
+    /// How long Redis keeps an audience's record after a command to the audience, or after ``announce(_:)``.
     private static let recordLifetimeMilliseconds: Int64 = 25 * 3_600_000
 
     private let hashes: SharedHashes
@@ -78,9 +78,9 @@ final class ChannelRegister {
         try hashes.set(key(appEnvironment), [(fieldName("a", entry.audience), entry.json)])
     }
 
-    /// Replaces an entry by its next version.
+    /// Replaces an entry by a changed one, unless another process has changed the entry.
     ///
-    /// - Returns: false if the register no longer has exactly this entry. Then nothing has changed.
+    /// - Returns: false if the register no longer has exactly `entry`. Then this call has changed nothing.
     @discardableResult
     func replaceIfUnchanged(_ entry: ChannelEntry, with next: ChannelEntry) throws(RedisError) -> Bool {
         let condition = SharedHashes.FieldCondition(fieldName("a", entry.audience), entry.json, next: next.json)
@@ -118,7 +118,7 @@ final class ChannelRegister {
     // MARK: - Restoring
 
     private static let completenessField = Array("t:".utf8)
-    /// The most entries that one call writes.
+    /// The most entries that one call to Redis writes.
     private static let entriesPerBatchMax = 256
 
     private static func isRestored(_ value: [UInt8]?) -> Bool { value.map { $0.first != UInt8(ascii: "?") } ?? false }
@@ -143,8 +143,8 @@ final class ChannelRegister {
     /// where admission reads them.
     ///
     /// - Parameter token: the token from `beginRestoration`.
-    /// - Returns: false if the entries may be out of date. Since `beginRestoration`, Redis was emptied, a
-    ///   channel was deleted, or another process completed the restoration.
+    /// - Returns: false if, since `beginRestoration`, Redis was emptied, a channel was deleted, or another process
+    ///   completed the restoration. `entries` may then be out of date.
     func restore(
         _ entries: [ChannelEntry],
         _ appEnvironment: AppEnvironment,
@@ -165,9 +165,9 @@ final class ChannelRegister {
             != nil
     }
 
-    /// Makes a restoration that is under way start again. Call this after a channel's tombstone is written
-    /// and before its entry is removed from the register. Otherwise a process that read the topic earlier
-    /// could add the entry again.
+    /// Makes a restoration that is under way start again. Call this after a channel's tombstone is written to the
+    /// topic and before the channel's entry is removed from the register. Otherwise a process that read the topic
+    /// before the tombstone could add the entry again.
     func restartRestoration(_ appEnvironment: AppEnvironment) throws(RedisError) {
         guard try !isRestored(appEnvironment) else { return }
         try hashes.set(key(appEnvironment), [(Self.completenessField, Self.newToken())])
@@ -190,7 +190,7 @@ final class ChannelRegister {
         try hashes.isLeased(key(appEnvironment, "create:\(audience)"))
     }
 
-    /// - Parameter name: names the periodic work. Only one worker at a time holds its lease.
+    /// - Parameter name: names the periodic work that the lease is for. Only one worker at a time has the lease.
     func acquireLease(_ name: String, _ appEnvironment: AppEnvironment, milliseconds: Int64) throws(RedisError) -> Bool
     {
         try hashes.acquireLease(key(appEnvironment, "turn:\(name)"), milliseconds: milliseconds)
@@ -200,15 +200,15 @@ final class ChannelRegister {
         try hashes.releaseLease(key(appEnvironment, "turn:\(name)"))
     }
 
-    /// Extends a lease that this process holds.
+    /// Extends a lease that this process has.
     func extendLease(_ name: String, _ appEnvironment: AppEnvironment, milliseconds: Int64) throws(RedisError) {
         try hashes.extendLease(key(appEnvironment, "turn:\(name)"), milliseconds: milliseconds)
     }
 
     // MARK: - Audiences' records
 
-    /// Returns when an entry's audience ended, and until when APNs may deliver its stored message. Returns
-    /// nil if the audience's newest command is not an end.
+    /// Returns when an entry's audience ended, and until when APNs may deliver the message that it stores for the
+    /// channel. Returns nil if the audience's newest command is not an end.
     func end(
         of entry: ChannelEntry
     ) throws(RedisError) -> (atMilliseconds: Int64, storedUntilMilliseconds: Int64)? {

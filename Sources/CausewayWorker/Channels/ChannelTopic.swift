@@ -1,11 +1,11 @@
 import CausewayCommandLine
 import Kafka
 
-/// The topic that announces channels to app servers. The keeper restores Redis' register from it. Calls
-/// block. Use it from one thread at a time.
+/// The topic that announces channels to app servers (`causeway.channels`). The keeper restores Redis' register from
+/// the topic. Calls block. Use this object from one thread at a time.
 final class ChannelTopic {
     private static let readTimeout = Duration.seconds(60)
-    // Calls with these limits cannot be interrupted, so they delay a worker's stop.
+    // Calls with these limits cannot be interrupted, so each may delay a worker's stop by its limit.
     private static let metadataTimeoutMilliseconds: Int32 = 2_000
     private static let closeTimeoutMilliseconds: Int64 = 1_000
 

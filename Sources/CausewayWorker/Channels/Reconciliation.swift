@@ -7,7 +7,7 @@ package struct Reconciliation: Equatable, Sendable {
     package struct RegisterContent: Equatable, Sendable {
         package var entries: [ChannelEntry] = []
         package var intents: [ChannelIntent] = []
-        /// Channels that other programs created: they existed when no creation of ours was under way.
+        /// Channels that other programs created: APNs listed them while Causeway was creating no channel.
         package var foreignChannels: Set<String> = []
         /// Whether the register has all entries of `causeway.channels`. If not, entries may be missing.
         package var isRestored = false
@@ -19,8 +19,8 @@ package struct Reconciliation: Equatable, Sendable {
 
     /// Channels that other programs created, or may have created.
     package var unknownChannels: [String] = []
-    /// Channels to delete. Our own attempts created them, and no entry names them. With `deletesUnknown`,
-    /// also channels that other programs created, or may have created.
+    /// Channels to delete: Causeway's own attempts created them, and no entry names them. With `deletesUnknown`,
+    /// also the channels that other programs created, or may have created.
     package var orphans: [String] = []
     /// Channels of other programs that were not yet recorded as foreign.
     package var newForeignChannels: [String] = []
@@ -36,14 +36,15 @@ package struct Reconciliation: Equatable, Sendable {
     /// channel. A later reconciliation then decides about the unknown channels.
     package var hasCreationUnderWay = false
 
-    /// How much the clocks of two workers may differ. A channel that was created less than this time before
-    /// the list may be missing from the list.
+    /// How much the clocks of two workers may differ. If a channel's `createdAt` is less than this time before the
+    /// request of the list, APNs may have created the channel after the list.
     static let clockSkewMillisecondsMax: Int64 = 60_000
 
     /// - Parameters:
     ///   - listedAtMilliseconds: when the caller requested the list.
     ///   - isUnderWay: whether the attempt to create an intent's channel may still be under way.
-    ///   - deletesUnknown: whether to delete also channels that other programs created, or may have created.
+    ///   - deletesUnknown: whether ``orphans`` also gets the channels that other programs created, or may have
+    ///     created.
     package init(
         listedChannels: [String],
         listedAtMilliseconds: Int64,
@@ -80,8 +81,8 @@ package struct Reconciliation: Equatable, Sendable {
             orphans += unrecordedChannels
             resolvedIntents = content.intents
         } else {
-            // If no attempt of ours was under way, other programs created these channels. Otherwise their
-            // creator is unknown.
+            // If no intent is left, no attempt of ours created these channels, so other programs did. With
+            // intents, some of the channels may be ours, and it is unknown which ones.
             unknownChannels += unrecordedChannels
             if content.intents.isEmpty { newForeignChannels = unrecordedChannels }
         }

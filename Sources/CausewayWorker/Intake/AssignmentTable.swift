@@ -4,7 +4,7 @@ import Kafka
 /// without hashing.
 struct AssignmentTable {
     struct Entry {
-        /// Different for every assignment in the life of the process.
+        /// A number that no other assignment of this process has.
         var assignmentNumber: UInt32
         var lane: Int
         var isDrained = false
@@ -36,8 +36,8 @@ struct AssignmentTable {
         var isComplete: Bool
     }
 
-    /// The offsets that are accepted. A broker may send any number, and the code adds to offsets, so the
-    /// upper bound is far below an overflow.
+    /// The offsets that are accepted from a broker, which may send any number. The code adds small numbers to
+    /// offsets, so the upper bound is far below an overflow.
     static let validOffsets: ClosedRange<Int64> = 0...(1 << 62)
 
     /// The entry of each partition, ordered by partition, then by topic; nil: not assigned.
@@ -110,8 +110,8 @@ struct AssignmentTable {
         return true
     }
 
-    /// Begins a rereading of all records below `endOffset`. 0 means that no record needs to be read
-    /// again.
+    /// Begins a rereading that ends at `endOffset`. If `endOffset` is 0, no record must be read again, and the
+    /// rereading is complete at once.
     mutating func beginRereading(of partition: TopicPartition, number: UInt64, endOffset: Int64) {
         updateEntry(partition.topic.index, partition.partition) { entry in
             let former = entry?.rereading?.endOffset ?? 0
@@ -120,8 +120,8 @@ struct AssignmentTable {
         }
     }
 
-    /// Notes a partition's high watermark. If reading has reached the end of the log, the entry gets the
-    /// position after the last record instead, because no record follows.
+    /// Notes the end of a partition's log: its high watermark. If reading has reached the end, notes the position
+    /// after the last dealt record instead, because no record that can be read now follows it.
     ///
     /// - Returns: the entry if its lane does not know this end of the log yet; else nil.
     mutating func setHighWatermark(_ highWatermark: Int64, of partition: TopicPartition) -> Entry? {
@@ -184,8 +184,8 @@ struct AssignmentTable {
 extension AssignmentTable.Entry {
     /// Returns the offset below which all records are settled, by this worker or an earlier owner.
     ///
-    /// - Parameter startOffset: the offset where reading began. Ignored during a rereading, which begins below
-    ///   the settled offset.
+    /// - Parameter startOffset: the offset where reading began. Ignored if a rereading has begun, because a
+    ///   rereading starts below the settled offset.
     func settledBelow(startOffset: Int64) -> Int64 {
         let rereadingEnd = rereading.map(\.endOffset) ?? 0
         return max(rereadingEnd > 0 ? rereadingEnd : startOffset, unsettledOffset)

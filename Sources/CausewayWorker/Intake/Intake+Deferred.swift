@@ -3,10 +3,11 @@ import Delivery
 import Kafka
 import Reactor
 
-/// Reads the deferred topic when its records are due, and the fan-out topic when its lane has room.
+/// Reads partitions of the deferred topic when their records are due, and partitions of the fan-out topic when
+/// their lane has room.
 extension Intake {
-    /// Returns the record if it is due. Otherwise pauses its partition and reads the record again when it is
-    /// due.
+    /// Returns the record if it is due; records of other topics than the deferred one always are. Otherwise pauses
+    /// the record's partition, which continues with this record when the record is due.
     ///
     /// When one of a lane's APNs pools works again, the records that the lane deferred before are read at
     /// once.
@@ -32,8 +33,8 @@ extension Intake {
         return nil
     }
 
-    /// Pauses a partition of the fan-out topic whose lane had no room. Its records are read again after the
-    /// pause that the lane asks for.
+    /// Pauses a partition of the fan-out topic whose lane had no room for a record. After the pause that the lane
+    /// asks for, the partition is read again from this record.
     func readAgain(_ rereading: FanoutRereading, _ report: LaneReport) {
         guard assignments.noteReadAgainRequest(report) else { return }
         let partition = TopicPartition(topic: TopicIdentifier(index: report.topic), partition: report.partition)
@@ -41,8 +42,8 @@ extension Intake {
         consumer.pause(partition, rereadingFrom: rereading.offset)
     }
 
-    /// Resumes the partitions whose next record is due. Also resumes all deferred partitions of a lane if one
-    /// of its APNs pools works again.
+    /// Resumes the partitions whose next record is due. If an APNs pool of a lane works again, also resumes all of
+    /// this lane's partitions of the deferred topic.
     func resumeDuePartitions() {
         for (lane, mailbox) in mailboxes.enumerated() {
             guard let milliseconds = mailbox.takePoolRecovery() else { continue }
@@ -52,7 +53,7 @@ extension Intake {
         resume(pausedPartitions.takeDue(nowMilliseconds: loop.nowMilliseconds))
     }
 
-    /// Resumes fetching, except for partitions whose record is not due and partitions whose lane is full.
+    /// Resumes these partitions, except for those whose next record is not due and those whose lane is full.
     func resume(_ partitions: [TopicPartition]) {
         consumer.resume(
             partitions.filter { partition in

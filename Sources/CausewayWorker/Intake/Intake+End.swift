@@ -39,10 +39,9 @@ extension Intake {
         }
     }
 
-    /// Commits, leaves the group, and closes both clients.
+    /// Commits the settled offsets, leaves the group, and closes both clients.
     ///
-    /// Call this after the lanes have ended. Then no lane holds a record of the consumer or uses the
-    /// producer.
+    /// Call this after the lanes have ended. Then no lane has a record of the consumer or uses the producer.
     func close() {
         takeLaneReports()
         publishMetrics()

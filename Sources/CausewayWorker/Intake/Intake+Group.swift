@@ -4,7 +4,7 @@ import Logging
 import Observability
 import Reactor
 
-/// An assignment without partitions: other workers have all partitions, or the topic has none.
+/// An assignment without partitions: other workers have all partitions, or the commands topic has none.
 ///
 /// A member id does not prove that the group has assigned partitions, because a broker returns the id to the
 /// first join request (KIP-394). So the worker counts as a member of the consumer group only with an
@@ -15,8 +15,8 @@ struct EmptyAssignment {
     /// How long the Kafka thread waits for the brokers' answer.
     static let timeoutMilliseconds: Int32 = 500
 
-    /// Whether the group has given this worker no partitions, and the brokers have not confirmed that the
-    /// topic has partitions for other workers.
+    /// Whether the group has given this worker no partitions, and the brokers have not said yet that the commands
+    /// topic has some.
     private(set) var isUnconfirmed = false
     private var dueMilliseconds: Int64 = 0
 
@@ -57,8 +57,7 @@ extension Intake {
 
     func partitionsRevoked(_ partitions: [TopicPartition], areLost: Bool) {
         note(.partitionsRevoked, ["count": "\(partitions.count)", "lost": "\(areLost)"])
-        // No lane may read these partitions until the group has assigned them again, so until then the worker
-        // does not count as a member of the group.
+        // Until the group's next assignment, the worker does not count as a member of the group.
         noteMembership(.joining)
         if !areLost { drain(partitions) }
         for partition in partitions {
@@ -73,8 +72,8 @@ extension Intake {
         noteMembership(.joining)
     }
 
-    /// After an empty assignment, asks the brokers whether the topic has partitions. If the topic has some,
-    /// other workers own them, and this worker is on standby.
+    /// After an empty assignment, asks the brokers whether the commands topic has partitions. If it has some, other
+    /// workers own them, and this worker is on standby.
     func confirmEmptyAssignment() {
         guard emptyAssignment.isDue(nowMilliseconds: loop.nowMilliseconds), isBrokerUp == true else { return }
         announceBlocking(milliseconds: 2 * Int64(EmptyAssignment.timeoutMilliseconds))
@@ -119,7 +118,7 @@ extension Intake {
     /// Lets the lanes settle what is in flight in these partitions, until all are drained or the drain time
     /// has ended.
     ///
-    /// The consumer must not be polled meanwhile. The wait still takes acknowledgements of results, stores
+    /// Meanwhile the Kafka thread must not poll the consumer. It still takes acknowledgements of results, stores
     /// offsets and publishes metrics.
     func drain(_ partitions: [TopicPartition]) {
         let drainingPartitions = partitions.filter { assignments[$0] != nil }

@@ -40,7 +40,7 @@ enum PartitionLag {
         return nextOffset <= high ? high - max(nextOffset, low, 0) : nil
     }
 
-    /// The position after the last record when reading has reached the log's end.
+    /// The positions of a partition that was read to the end of its log.
     struct LogEnd {
         /// One above the last record that was dealt; -1: no record yet.
         var nextOffset: Int64
@@ -49,7 +49,7 @@ enum PartitionLag {
 }
 
 /// The log ends of partitions from which nothing is fetched. The Kafka thread asks the brokers for these
-/// ends, because only a fetch reports them to librdkafka.
+/// ends, because librdkafka learns a log's end only from a fetch.
 struct UnfetchedPartitions {
     static let intervalMilliseconds: Int64 = 5_000
     /// How long the Kafka thread waits for the brokers' answer.
@@ -150,8 +150,8 @@ extension Intake {
         }
         let watermarks = consumer.watermarks(of: partition)
         let assignment = assignments[partition]
-        // While nothing is fetched, the thread asks the brokers for the log's end. If the brokers' end is
-        // above the end that reading had reached, the log has new records.
+        // While nothing is fetched from a partition, the thread asks the brokers for the log's end. If their
+        // answer is above the end that reading had reached, the log has new records.
         let logEnd = assignment.flatMap { entry in
             entry.logEndOffset >= max(0, unfetchedPartitions.logEnds[partition] ?? -1)
                 ? PartitionLag.LogEnd(nextOffset: entry.nextOffset, endOffset: entry.logEndOffset) : nil

@@ -21,8 +21,8 @@ struct PartitionsWithoutPosition {
 
     func isDue(nowMilliseconds: Int64) -> Bool { !errors.isEmpty && nowMilliseconds >= dueMilliseconds }
 
-    /// Delays the next request for all partitions. If a broker did not answer for one partition, it would not
-    /// answer for another one.
+    /// Delays the next request, which is for all partitions. A broker that does not answer now would probably not
+    /// answer a request for another partition either.
     mutating func postpone(nowMilliseconds: Int64) { dueMilliseconds = nowMilliseconds + Self.intervalMilliseconds }
 }
 
@@ -40,8 +40,8 @@ extension Intake {
     /// If the committed offset is no longer in the log, records are lost. That partition stops until an
     /// operator decides.
     ///
-    /// One request covers all partitions. After a request without an answer, this turn makes no further
-    /// request, so that the thread does not block longer.
+    /// One request covers all partitions. If a request gets no answer, this call makes no further request, so that
+    /// the thread does not block longer.
     func recoverPartitionsWithoutPosition() {
         guard partitionsWithoutPosition.isDue(nowMilliseconds: loop.nowMilliseconds) else { return }
         announceBlocking(milliseconds: 2 * Int64(Consumer.requestTimeoutMilliseconds))

@@ -14,8 +14,8 @@ import Reactor
 /// The lane treats the reread records as a backlog: it reads ahead and merges them to the newest states. New
 /// records wait behind them.
 struct PartitionRereading {
-    /// How long a lane may take to settle what is in flight in a partition. `StoreWatch` finds a loss over
-    /// its own connection to Redis. The lane's connection may return seconds later.
+    /// How long a lane may take to settle what is in flight in a partition. This takes time, because the lane's
+    /// connection to Redis may return seconds after the connection over which `StoreWatch` found the loss.
     static let drainMilliseconds: Int64 = 10_000
     /// Time between two attempts to find the starting offset, or to seek to it.
     static let retryMilliseconds: Int64 = 1_000
@@ -26,7 +26,8 @@ struct PartitionRereading {
     /// How often the Kafka thread publishes the state of the partitions for `StoreWatch`.
     static let publicationMilliseconds: Int64 = 200
 
-    /// A partition whose lane drains it, before its records are read again from `start`.
+    /// A partition that its lane is draining. When it is drained, or at `endMilliseconds`, its records are read again
+    /// from `start`.
     fileprivate struct DrainingPartition {
         var request: RereadingRequest
         var start: SeekPosition
@@ -36,8 +37,8 @@ struct PartitionRereading {
     let exchange: RereadingExchange
     /// How far back commands are read again when Redis has lost them.
     let commandAgeMillisecondsMax: Int64
-    /// The last progress that the lane of each partition reported. It says which records are settled, and a
-    /// rereading passes it to the lane.
+    /// For each partition, the last progress that its lane reported: which records are settled. When a rereading
+    /// begins, the lane gets this progress back.
     var progress: [TopicPartition: PartitionProgress] = [:]
     /// Committed offsets that were requested later, because the group coordinator did not answer when the
     /// partition was assigned.
@@ -57,12 +58,12 @@ struct PartitionRereading {
         self.commandAgeMillisecondsMax = commandAgeMillisecondsMax
     }
 
-    /// Publishes the state in the next turn. `StoreWatch` must write the marks of a new partition before many
-    /// of the partition's records are settled.
+    /// Makes the Kafka thread publish the partitions' states soon, not only at the end of the usual interval.
+    /// `StoreWatch` must write the marks of a new partition before many of the partition's records are settled.
     mutating func publishSoon() { publicationDueMilliseconds = 0 }
 
-    /// Asks again for the number of registration partitions, which may have grown when the group assigns
-    /// partitions.
+    /// Makes the Kafka thread ask again for the number of partitions of the registrations topic. The number may have
+    /// grown, because the group also assigns partitions when a topic gets new ones.
     mutating func requestPartitionCount() { (needsPartitionCount, requestDueMilliseconds) = (true, 0) }
 
     /// Forgets a partition that was revoked.
@@ -203,8 +204,8 @@ extension Intake {
             loop.refreshClock()
             for (request, start) in zip(requests, startPositions) {
                 guard let entry = assignments[request.topicPartition] else { continue }
-                // Read up to the last dealt record, because records above the committable offset may also be
-                // settled.
+                // Compare with the last dealt record, not only with the settled offset: a record above this
+                // offset may also be settled, and Redis may have lost what it wrote.
                 let dealtBelow = max(settledBelow(of: request.topicPartition, entry), entry.nextOffset)
                 guard let start, dealtBelow > max(0, start.rawOffset) else {
                     assignments.beginRereading(
@@ -257,8 +258,8 @@ extension Intake {
                 to: partition.start.limited(to: settledBelow)
             ) {
                 report(error)
-                // Try again later with this partition and all others. If a broker does not answer for one
-                // partition, it would not answer for the next one.
+                // Try again later with this partition and those after it. If a broker does not answer for this
+                // partition, it would probably not answer for the next one.
                 loop.refreshClock()
                 rereading.seekDueMilliseconds = loop.nowMilliseconds + PartitionRereading.retryMilliseconds
                 rereading.drainingPartitions = Array(draining[index...])
@@ -288,8 +289,8 @@ extension Intake {
         )
     }
 
-    /// Returns the settled records above this offset, from the lane's report or from the previous owner's
-    /// commit. Returns an empty array if neither belongs to this offset.
+    /// Returns the settled offsets above `end`, as the metadata of a commit. They come from the lane's last report,
+    /// else from the previous owner's commit. Returns an empty array if this source is not about `end`.
     private func settledOffsetsText(above end: Int64, of partition: TopicPartition) -> [UInt8] {
         if let progress = rereading.progress[partition] {
             return progress.committableOffset == end ? progress.metadata : []
@@ -301,7 +302,7 @@ extension Intake {
     /// Returns the starting offset of each partition; nil if no record is recent enough.
     ///
     /// If a mark is lost, registrations are read from the log's first record, because their topic is
-    /// compacted and even its oldest record may hold a valid token. A mark may name an offset that the log no
+    /// compacted and even its oldest record may have a valid token. A mark may name an offset that the log no
     /// longer has, so reading never begins before the log's first record.
     private func startPositions(of requests: [RereadingRequest]) throws(KafkaError) -> [SeekPosition?] {
         let commands = requests.filter { $0.topic == Self.commandsTopic }.map(\.topicPartition)

@@ -21,15 +21,15 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
     static let fanoutTopic: Int32 = 3
     static let topicCount = 4
 
-    /// The most records that one turn polls before the thread does its other work.
+    /// The most records that the thread polls before it does its other work.
     static let recordsPerTurnMax = LaneMailbox.inboxCapacity
-    /// The least time between two polls of librdkafka. A poll wakes two threads, whether it returns one
-    /// record or a hundred.
+    /// The least time between two turns of this thread (passes of its event loop). Each turn polls librdkafka. The
+    /// cost of waking threads is the same for a turn with one record and a turn with a hundred.
     static let turnSpacingMicroseconds: Int64 = 10_000
     /// The interval of a regular poll. librdkafka announces records only when its empty queue gets one, and
     /// this poll finds them even if the announcement is missed.
     static let pollIntervalMilliseconds: Int64 = 100
-    /// How often the Kafka thread reports to the lanes the ends of their partitions' logs.
+    /// The time between two reports to the lanes about the ends of their partitions' logs.
     static let watermarkIntervalMilliseconds: Int64 = 100
 
     enum Phase { case running, draining, closed }
@@ -54,7 +54,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
     var log: KindLog
     /// The index of each error's label in the metrics, by librdkafka's error code.
     let errorIndices: [Int32: Int]
-    /// Whether any broker is up; nil until librdkafka has reported one.
+    /// Whether any broker is up; nil: librdkafka has not reported this yet.
     var isBrokerUp: Bool?
 
     var phase = Phase.running

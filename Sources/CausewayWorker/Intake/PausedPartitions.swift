@@ -4,7 +4,8 @@ import Kafka
 /// Paused partitions: of the deferred topic, if the next record is not due; of the fan-out topic, if the lane
 /// had no room.
 ///
-/// The record is read again later. A record that waited here would keep its whole fetched batch in memory.
+/// The next record of such a partition does not wait here: it is read from Kafka again later. A record that waited
+/// here would keep its whole fetched batch in memory.
 ///
 /// All deferred records have the same delay, so the records of a partition are in the order of their due
 /// times.

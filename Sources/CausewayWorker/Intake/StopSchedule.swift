@@ -1,14 +1,13 @@
 /// The deadlines of a worker that is stopping. (R5)
 ///
-/// All steps end within the drain time, counted from the signal, even if Kafka, Redis or APNs does not
-/// answer. Kubernetes kills a worker that takes longer, and a killed worker does not leave its consumer
-/// group.
+/// The deadlines of all steps are within the drain time, counted from the signal, even if Kafka, Redis or APNs does
+/// not answer. Kubernetes kills a worker that takes longer, and a killed worker does not leave its consumer group.
 struct StopSchedule: Equatable {
     /// The last quarter of the drain time, but at most this time, is reserved for leaving the group and
     /// closing both clients.
     static let closingMillisecondsMax: Int64 = 5_000
-    /// The least time of each closing step. It applies if earlier steps have used up the time, or after a
-    /// second signal. A signal during a step does not shorten that step.
+    /// The least time of each closing step. A step gets only this time if earlier steps have used up the schedule,
+    /// or after a second signal. A signal during a step does not shorten the step.
     static let stepMillisecondsMin: Int64 = 500
 
     /// Deadlines in ascending order, monotonic milliseconds. Until the first one, the worker waits for the

@@ -9,14 +9,15 @@ import LiveActivity
 ///   separated by spaces.
 /// - `channel`, instead of `range`, in the record of a broadcast: environment, storage policy, number of the
 ///   command's broadcasts, and the channel's id.
-/// - `channels`, for a start to an audience with channels: each channel in the same form, one after another.
+/// - `channels`, for a start to an audience with channels: each channel in the form of `channel`, separated by
+///   semicolons.
 /// - `without-channel`: why an audience that needs a channel had none.
 /// - `dropped`: the names of the fields that were dropped because the body was too large, separated by
 ///   commas.
 ///
 /// A release that does not know the last three headers ignores them. The record also has the trace headers.
 enum FanoutHeaders {
-    /// The most headers that are written here. The trace adds two more.
+    /// The most headers of a fan-out record, without the two of the trace.
     static let headersMax = 6
     private static let numberCount = 15
     /// The accepted range of times in `state`. No worker writes a time outside this range.
@@ -43,7 +44,8 @@ enum FanoutHeaders {
         text.withUTF8 { headers.append(name, UnsafeRawBufferPointer($0)) }
     }
 
-    /// Returns the instruction that a fan-out record's headers describe; nil if no lane wrote the record.
+    /// Returns the instruction that a fan-out record's headers describe; nil if the headers are missing, malformed,
+    /// or of another format.
     static func instruction(of message: borrowing Message) -> FanoutInstruction? {
         guard let state = message.headers?.lastValue(named: "state") else { return nil }
         return instruction(
@@ -106,16 +108,17 @@ enum FanoutHeaders {
             instruction.partition, instruction.offset,
             instruction.recordMilliseconds, instruction.receivedMilliseconds, instruction.admittedMilliseconds,
             alert?.timestamp ?? -1, alert?.sequence ?? 0, instruction.isAlertExpired ? 1 : 0,
-            instruction.channel == nil ? rangeVersion : broadcastVersion,
+            instruction.channel == nil ? rangeFormat : broadcastFormat,
         ]
         return numbers.map { "\($0)" }.joined(separator: " ")
     }
 
-    /// The version of the format, the last number of `state`. A changed format gets another number.
-    private static let rangeVersion: UInt8 = 1
-    /// The version in the record of a broadcast. A release that does not know broadcasts rejects this
-    /// version, so it never treats the record as a range.
-    private static let broadcastVersion: UInt8 = 2
+    /// The last number of `state` in the record of a range. It names the format: a changed format gets another
+    /// number.
+    private static let rangeFormat: UInt8 = 1
+    /// The last number of `state` in the record of a broadcast. A release that does not know broadcasts rejects this
+    /// number, so it never treats the record as a range.
+    private static let broadcastFormat: UInt8 = 2
 
     /// - Parameters:
     ///   - channel: the header `channel`.
@@ -129,7 +132,7 @@ enum FanoutHeaders {
     ) -> FanoutInstruction? {
         var numbers = state.split(separator: " ", omittingEmptySubsequences: false)[...]
         guard numbers.count == numberCount,
-            numbers.removeLast() == "\(text == nil ? rangeVersion : broadcastVersion)"
+            numbers.removeLast() == "\(text == nil ? rangeFormat : broadcastFormat)"
         else { return nil }
         let broadcast = text.flatMap { channel($0) }
         let channelsOfStart = startChannels.map { channels($0) } ?? AudienceChannels()

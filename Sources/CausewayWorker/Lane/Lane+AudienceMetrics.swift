@@ -10,16 +10,16 @@ extension Lane {
     func countAcknowledged(_ production: AudienceProduction) {
         let application = audiences.application(of: production)
         if production.kind == .invalidation { metrics.add(.invalidations, application) }
-        guard let finishedRound = audiences.finishedRound(of: production) else { return }
+        guard let resultContent = audiences.resultContent(of: production) else { return }
         if production.kind == .rangeResult {
-            metrics.add(.audienceRanges, application, Int(finishedRound.outcome.rawValue))
+            metrics.add(.audienceRanges, application, Int(resultContent.outcome.rawValue))
         }
         // If APNs answered no push, no phone got the state, so there is no time to observe.
-        guard finishedRound.recordMilliseconds >= 0, finishedRound.lastResponseMilliseconds >= 0 else { return }
+        guard resultContent.recordMilliseconds >= 0, resultContent.lastResponseMilliseconds >= 0 else { return }
         metrics.observe(
             production.kind == .rangeResult ? .audienceRangeTime : .audienceCommandTime,
             application,
-            microseconds: Self.microseconds(finishedRound.lastResponseMilliseconds - finishedRound.recordMilliseconds)
+            microseconds: Self.microseconds(resultContent.lastResponseMilliseconds - resultContent.recordMilliseconds)
         )
     }
 
@@ -49,8 +49,8 @@ extension Lane {
         }
     }
 
-    /// Returns how long ago the wall clock showed this time; 0 if there is no time. The time may come from
-    /// the clock of another machine, so a time in the future gives 0 too.
+    /// Returns how many milliseconds ago the wall clock showed this time; 0 if there is no time. The time may come
+    /// from the clock of another machine, so a time in the future gives 0 too.
     ///
     /// - Parameter milliseconds: UNIX milliseconds.
     private func age(_ milliseconds: Int64?) -> Int64 {

@@ -29,10 +29,10 @@ extension Lane {
     ) -> (carried: CarriedTrace?, finished: FinishedTrace?) {
         guard var trace = CarriedTrace(record.trace) else { return (nil, nil) }
         if let instruction = record.instruction { return (traces.fanoutTrace(trace, offset: instruction.offset), nil) }
-        guard let round = audiences.finishedRound(of: production),
+        guard let resultContent = audiences.resultContent(of: production),
             let finishedTrace = traces.finishedTrace(
                 trace,
-                FinishedRange(round),
+                FinishedRange(resultContent),
                 application: audiences.application(of: production),
                 atMilliseconds: now.wallMilliseconds
             )
@@ -45,15 +45,15 @@ extension Lane {
 }
 
 extension FinishedRange {
-    fileprivate init(_ round: AudienceResultContent) {
+    fileprivate init(_ resultContent: AudienceResultContent) {
         self.init(
-            partition: round.partition,
-            offset: round.offset,
-            event: round.event,
-            outcome: round.outcome,
-            members: round.memberCount,
-            priority: round.priority,
-            receivedMilliseconds: round.receivedMilliseconds
+            partition: resultContent.partition,
+            offset: resultContent.offset,
+            event: resultContent.event,
+            outcome: resultContent.outcome,
+            members: resultContent.memberCount,
+            priority: resultContent.priority,
+            receivedMilliseconds: resultContent.receivedMilliseconds
         )
     }
 }

@@ -42,12 +42,12 @@ extension Lane {
         }
     }
 
-    /// Tells the core for audiences that a Redis server was lost. The server may return without its data
-    /// before `StoreWatch` notices the loss.
+    /// Tells the core for audiences that a connection to Redis was lost. Redis may have lost its data, and may answer
+    /// again before `StoreWatch` notices this.
     func handleAudienceStoreLoss() { audiences.storeLostMilliseconds = now.monotonicMilliseconds }
 
-    /// Passes joining and leaving members to the core for audiences, and the results back to the core for
-    /// single activities.
+    /// Passes members that join or leave audiences to the core for audiences. Passes the members back to the core for
+    /// single activities when the audiences know the change.
     func exchangeMemberships() {
         while audiences.canReceiveMembership, let change = delivery.nextMembershipChange {
             audiences.receive(membership: IncomingMembership(change, delivery.view(change.member.record)), now: now)

@@ -33,7 +33,8 @@ extension Lane {
         }
     }
 
-    /// Exports the trace of a record that gets no result. For other records, `produceResult` exports it.
+    /// Exports the trace of a record that gets no result. For a record with a result, `produceResult` exports the
+    /// trace.
     private func exportTrace(of record: UInt32) -> ProduceOutcome {
         let view = delivery.view(record)
         if let trace = CarriedTrace(view.trace),
@@ -63,7 +64,7 @@ extension Lane {
             result.device = view.device.isEmpty ? nil : view.device
             result.status = view.status
             result.reason = view.reason.isEmpty ? nil : view.reason
-            // If the push found no connection, nothing was sent, and the result describes no push.
+            // If nothing was sent, for example because no connection was ready, the result describes no push.
             if view.sentMilliseconds >= 0 {
                 result.apnsIdentifier = view.apnsIdentifier
                 result.sentTimestamp = view.sentTimestamp

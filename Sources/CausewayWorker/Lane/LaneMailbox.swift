@@ -38,8 +38,8 @@ struct InboxEntry: BitwiseCopyable {
     }
 }
 
-/// An order of the Kafka thread to a lane. A lane takes orders before records, so it drops waiting records of
-/// a revoked partition.
+/// An order of the Kafka thread to a lane. A lane takes orders before records. So it drops the records in its inbox
+/// that belong to a partition which it no longer has.
 struct LaneOrder: BitwiseCopyable {
     enum Kind: UInt8, BitwiseCopyable {
         case assign
@@ -74,8 +74,8 @@ struct LaneReport: BitwiseCopyable {
     var topic: Int32
     var partition: Int32
     var assignment: UInt32
-    /// The state to commit; nil if no record was received yet. The thread that pops the report takes
-    /// ownership.
+    /// The offset and the metadata to commit; nil if no record was received yet. The thread that pops the report
+    /// takes ownership.
     var progress: Unmanaged<RingBox<PartitionProgress>>?
     /// Whether the lane has settled all records of the partition and begins no new one.
     var isDrained: Bool
@@ -112,13 +112,13 @@ final class LaneMailbox: Sendable {
     /// A fetch returns thousands of records of one partition in a row, all for one lane. The inbox must have
     /// room for such a run, because the other lanes get no records while this inbox is full.
     static let inboxCapacity = 16_384
-    /// The number of orders that may wait for the lane. Each change of a partition takes one order, and a
-    /// lane takes orders before everything else. So the ring has room for changes of many partitions.
+    /// The number of orders that may wait for the lane. Most orders are about one partition, and a lane takes all
+    /// orders at the beginning of a turn. So the ring has room for a rebalance with thousands of partitions.
     static let ordersCapacity = 16_384
     static let laneReportsCapacity = 16_384
-    /// For each record that a lane holds, the producer holds at most this many records.
+    /// For each record that is in a lane, the producer has at most this many records without an acknowledgement.
     private static let reportsPerRecord = 3
-    /// The producer holds at most this many records of the core for audiences.
+    /// The producer has at most this many records of the core for audiences without an acknowledgement.
     static let audienceProductionsMax = 4_096
     /// For each record of the lane, the bytes of its delivery reports in the ring. The ring's capacity is a
     /// power of two, so it may be twice the need.

@@ -4,7 +4,7 @@ import Delivery
 import Logging
 import Observability
 
-/// One APNs pool of a lane. It receives the pool's responses.
+/// One APNs pool of a lane, with what the lane knows about the pool.
 final class LanePool {
     /// The pool's number in the metrics.
     let number: Int
@@ -33,16 +33,16 @@ final class LanePool {
     }
 }
 
-/// Passes a pool's responses to the core.
+/// Passes each response of a pool to the core whose push it answers, and the pool's events to the log.
 private final class LanePoolResponses: PushHandler {
     private let number: Int
     private let name: String
     private unowned let lane: Lane
-    /// `unowned` instead of `weak`, because objects with weak references are retained more slowly, and this
-    /// object is retained for every push.
+    /// `unowned` instead of `weak`, because Swift retains an object with weak references more slowly, and it retains
+    /// the owner for every push.
     unowned var owner: LanePool?
-    /// Whether APNs refused the provider token in the last response that says if the token is valid; nil
-    /// before the first such response.
+    /// Whether APNs refused the provider token, by the last response that shows this; nil before the first such
+    /// response.
     private var isProviderTokenRefused: Bool?
 
     init(number: Int, name: String, lane: Lane) {
@@ -80,7 +80,7 @@ private final class LanePoolResponses: PushHandler {
         lane.requestTurnEnd()
     }
 
-    /// Reports only changes, because all lanes write to the same memory.
+    /// Notes only changes in the worker's condition, because all lanes share it under one lock.
     private func setProviderTokenRefused(_ isRefused: Bool) {
         guard isProviderTokenRefused != isRefused else { return }
         isProviderTokenRefused = isRefused

@@ -16,7 +16,7 @@ struct LaneSetup: @unchecked Sendable {
         var name: String
         var configuration: PoolConfiguration
         var tokenSource: ProviderTokenSource
-        /// The index of the pool's signer in the registry.
+        /// The index of the pool's signing key in the labels of the metrics.
         var signer: Int
     }
 

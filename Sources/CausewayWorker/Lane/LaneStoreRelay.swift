@@ -2,8 +2,8 @@ import ActivityStore
 import LiveActivity
 import Redis
 
-/// Passes the stores' calls to a lane. The stores hold their handler weakly, and objects with weak references
-/// are retained more slowly. The lane is retained for every push, so the stores hold this relay instead.
+/// Passes the stores' calls to a lane. The stores refer to their handler weakly, and Swift retains an object with weak
+/// references more slowly. It retains the lane for every push, so the stores refer to this relay instead.
 final class LaneStoreRelay {
     private unowned let lane: Lane
 
@@ -32,7 +32,7 @@ extension LaneStoreRelay: AudienceStoreHandler {
     }
     func audienceFailed(tag: UInt64, error: RedisError) { lane.handleAudienceFailure(tag: tag, error: error) }
     func audienceStoreReady() { lane.requestTurnEnd() }
-    /// Notes the loss for audiences only. The activity store connects to the same servers, and reports the
-    /// loss itself.
+    /// Notes the loss for audiences only, without a log line. The activity store connects to the same servers, and
+    /// reports the loss itself.
     func audienceStoreLost(_ reason: RedisError) { lane.handleAudienceStoreLoss() }
 }

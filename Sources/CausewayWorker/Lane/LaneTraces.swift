@@ -3,8 +3,8 @@ import Kafka
 import Numbers
 import Observability
 
-/// The lane's part of tracing. Reads a record's trace from its headers, writes the trace to the records that
-/// follow from it, and gives sampled traces to the exporter.
+/// The lane's part of tracing. Reads a record's trace from its headers, makes the traces for the records that the
+/// lane writes because of it, and gives sampled traces to the exporter.
 final class LaneTraces {
     /// The buffer in which a trace is written for the core, which copies it.
     private let traceBuffer: UnsafeMutableRawBufferPointer
@@ -29,8 +29,8 @@ final class LaneTraces {
         traceBuffer.deallocate()
     }
 
-    /// Returns the trace that the core keeps with the record; empty for a record without a trace. Valid until
-    /// the next call.
+    /// Returns the trace that the core keeps with the record; empty for a record without a trace. Begins a trace for
+    /// some commands that have none (``samplesPerMillion``). The result is valid until the next call.
     func writeCarriedTrace(of message: borrowing Message) -> UnsafeRawBufferPointer {
         if let headers = message.headers, let trace = CarriedTrace(headers) { return trace.write(to: traceBuffer) }
         guard samplesPerMillion > 0, message.topic.index == Intake.commandsTopic,

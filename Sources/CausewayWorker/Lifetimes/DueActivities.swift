@@ -1,12 +1,13 @@
 import ActivityStore
 import Redis
 
-/// Chooses which of a timetable's due activities a worker claims, from one page of their names.
+/// Chooses which of a timetable's due activities a worker claims. Their names come from Redis in pages: batches of
+/// names in the order of the timetable (not pages of members).
 ///
-/// Two deployments with different apps may share a Redis. A worker does not claim activities of unknown apps,
-/// because a claim would only delay their end. These activities stay at the front of the timetable, so the
-/// next page begins behind them. After the last page, reading begins again at the front. The next page's rank
-/// (position in the timetable) may be inexact, because other workers claim activities before it.
+/// Two fleets of workers with different apps may share a Redis. A worker does not claim activities of unknown
+/// apps, because its claim would only delay their end. These activities stay at the front of the timetable, so
+/// the next page begins behind them. After the last page, reading begins again at the front. The rank (position
+/// in the timetable) of the next page may be inexact, because other workers claim activities before this rank.
 struct DueActivities: Equatable {
     /// The timetable's names of the activities that the worker claims.
     private(set) var names: [[UInt8]] = []

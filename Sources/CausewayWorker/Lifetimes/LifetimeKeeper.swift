@@ -10,8 +10,8 @@ import Redis
 /// the due activities in Redis' timetables of lifetimes, and produces a command for each. (R34)
 ///
 /// Each worker has one keeper. A claim is a lease: no other worker claims the same activity before the lease
-/// ends. The activity stays in its timetable until the command has ended it. So if this worker dies, another
-/// worker claims the activity again.
+/// ends. The activity stays in its timetable until the command's result removes it. So if this worker dies,
+/// another worker claims the activity again.
 actor LifetimeKeeper {
     /// The time between two polls of the timetables.
     static let pollInterval = Duration.seconds(1)
@@ -26,8 +26,8 @@ actor LifetimeKeeper {
     static let claimsMax = 128
     /// The most due activities of one timetable that one poll reads.
     static let pageNamesMax = 1_024
-    /// One in this many polls reads a timetable from its front. So an activity that the other polls have
-    /// passed waits only a few seconds.
+    /// One in this many polls reads a timetable from its front. So if an activity is before the rank at which the
+    /// other polls read, it waits only a few seconds.
     private static let pollsPerFrontRead = 8
     /// The most unknown apps that the worker logs.
     private static let unknownAppsMax = 64
@@ -89,7 +89,7 @@ actor LifetimeKeeper {
                 failure = error
                 break
             } catch {
-                // Continue, because another timetable may be on another server.
+                // Continue, because another timetable may be on another Redis server.
                 failure = error
             }
         }
@@ -149,7 +149,8 @@ actor LifetimeKeeper {
         return claimPage.namesInTimetable - obstacles.count
     }
 
-    /// Logs each unknown app once, all new ones in one line, because the log limits the lines of each kind.
+    /// Logs the unknown apps that were not logged before, all in one line, because the log limits the lines of each
+    /// kind.
     private func log(unknownApps apps: Set<[UInt8]>) {
         let newApps = apps.subtracting(unknownApps).prefix(Self.unknownAppsMax - unknownApps.count)
         guard !newApps.isEmpty else { return }

@@ -90,8 +90,8 @@ struct MemoryBudget: Equatable {
 
     // MARK: - Limits of a lane
 
-    /// Returns how many records fit into half of a lane's bytes. This half holds the fixed-size part of each
-    /// record.
+    /// Returns how many records a lane may have: as many as fit into half of its bytes, but at most `configured`.
+    /// This half is for the fixed-size part of each record.
     func recordsMax(configured: Int) -> Int {
         let bytes = Int(laneBytes / 2) - LaneMailbox.audienceReportBytes
         return min(configured, max(64, bytes / (Delivery.bytesPerRecord + LaneMailbox.reportBytesPerRecord)))
@@ -114,8 +114,8 @@ struct MemoryBudget: Equatable {
     /// Returns the bytes for pages, at most half of the lane's audience memory.
     func pageBytesMax(configured: Int) -> Int { min(configured, Int(audienceBytes / 2)) }
 
-    /// Returns how many fan-out records have room in a quarter of the audience memory with their fixed-size
-    /// parts. The last quarter holds their bodies and texts.
+    /// Returns how many fan-out records a lane may have: their fixed-size parts get a quarter of the lane's audience
+    /// memory. The last quarter is for their bodies and texts.
     func fanoutRecordsMax(configured: Int) -> Int {
         max(64, min(configured, Int(audienceBytes / 4 / Self.bytesPerFanoutRecord)))
     }

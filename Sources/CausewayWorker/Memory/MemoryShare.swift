@@ -2,7 +2,7 @@
 struct MemoryShare {
     var groups = ControlGroups()
 
-    /// In cgroup version 1, a number above this one means no limit.
+    /// In cgroup version 1, this number or a larger one means no limit.
     private static let bytesMax: Int64 = 1 << 60
 
     /// The smallest limit of the process's group and its enclosing groups; nil if none has a limit.

@@ -5,7 +5,7 @@ import Glibc
 /// A configured signing key: its file, and the key's id.
 ///
 /// Every key has its own id, so a replaced key file usually needs another id. A second file with the same
-/// name and ``identifierSuffix`` holds that id. In Kubernetes both files are in one secret and are replaced
+/// name and ``identifierSuffix`` contains that id. In Kubernetes both files are in one secret and are replaced
 /// together. Without the second file, the configured id applies.
 struct AppKey: Hashable {
     static let identifierSuffix = ".id"

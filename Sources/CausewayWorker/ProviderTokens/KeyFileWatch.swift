@@ -3,10 +3,10 @@ import CausewayConfiguration
 import Logging
 import Observability
 
-/// Watches the key files. When a file is replaced, offers its key to the signers.
+/// Watches the key files. When a file is replaced, offers the new key to the ``ProviderTokenSource`` that signs with
+/// the old one.
 ///
-/// ``ProviderTokenSource`` tries a new key first and takes it only if APNs accepts it. This type logs the
-/// result.
+/// The source first tries the new key, and uses it only if APNs accepts it. This type logs the result.
 struct KeyFileWatch {
     /// The time between two polls. A shorter time would not help, because Kubernetes itself takes about a
     /// minute to write a changed secret to its file.
@@ -25,7 +25,7 @@ struct KeyFileWatch {
     private let registry: MetricRegistry
     private let log: SharedKindLog
 
-    /// - Parameter sources: the signers, each by the key that it was made with.
+    /// - Parameter sources: each source, by the key that it was made with.
     init(
         _ sources: [AppKey: ProviderTokenSource],
         apps: [WorkerConfiguration.App],

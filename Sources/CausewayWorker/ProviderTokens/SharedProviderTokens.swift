@@ -5,7 +5,7 @@ import Observability
 import Redis
 
 /// Shares the provider tokens of the fleet through Redis, so that all workers use the same token of a key.
-/// Takes each key's token from Redis, and signs a new one when this process holds the lease.
+/// Takes each key's token from Redis, and signs a new one when this process has the lease for it.
 /// ``ProviderTokenRenewal`` decides; this actor calls Redis.
 ///
 /// While Redis is down, the current token stays in use until it expires.
@@ -16,8 +16,8 @@ actor SharedProviderTokens {
     static let signingPollInterval = Duration.milliseconds(200)
     /// How long the lease to sign a token lasts. Only the worker that has it signs.
     static let leaseMilliseconds: Int64 = 10_000
-    /// The most polls before the first push, while another worker is signing. After that, the process signs a
-    /// token of its own.
+    /// The most polls before the first push, while another worker is signing. If there is no shared token then, this
+    /// worker signs a token of its own.
     static let firstPollsMax = 15
 
     private let executor = BlockingExecutor(label: "fleet tokens")
@@ -42,8 +42,8 @@ actor SharedProviderTokens {
         for source in sources { source.beginSharing() }
     }
 
-    /// Gets the first tokens. Call this before the first push. Waits a short time for another worker that is
-    /// signing.
+    /// Gets the first tokens. Call this before the first push. If another worker is signing, waits a short time for
+    /// its token.
     func awaitFirstTokens() async {
         for _ in 0..<Self.firstPollsMax {
             poll()
@@ -56,7 +56,7 @@ actor SharedProviderTokens {
     func run() async {
         while !Task.isCancelled {
             try? await Task.sleep(for: Self.pollInterval)
-            // Check again, because a poll waits for Redis and would delay the end of this task.
+            // Check again whether the task was cancelled. A poll waits for Redis and would delay the task's end.
             if !Task.isCancelled { poll() }
         }
     }

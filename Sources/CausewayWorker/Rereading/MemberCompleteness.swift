@@ -1,6 +1,6 @@
 import Audiences
 
-/// Decides whether Redis holds the members of all audiences. (R26)
+/// Decides whether Redis has the members of all audiences. (R26)
 ///
 /// Redis has all members when the marks of all partitions of the registrations topic show no loss, whichever
 /// worker owns the partitions. ``StoreWatch`` reads the marks and tells the lanes the result.
@@ -9,7 +9,7 @@ struct MemberCompleteness {
     /// because a partition may have no owner for a while, or its rereading may be slow.
     static let waitMillisecondsMax = Audiences.membersWaitMillisecondsMax
 
-    /// When a poll first found members missing; nil: the last poll found all of them.
+    /// When a poll of ``StoreWatch`` first found members missing; nil: the last poll found all of them.
     private(set) var missingSinceMilliseconds: Int64?
     private var isWaitOver = false
 
@@ -17,7 +17,7 @@ struct MemberCompleteness {
         case complete
         case missing
         /// Members have been missing for ``waitMillisecondsMax``, so audiences continue without them.
-        /// `isNew`: no earlier poll has found this.
+        /// `isNew`: this is the first poll that finds the wait over.
         case waitIsOver(isNew: Bool)
     }
 

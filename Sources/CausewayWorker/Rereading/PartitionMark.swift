@@ -11,8 +11,8 @@ struct PartitionMark: Equatable {
     var runIdentifier: String
     /// The primary has everything that the records below this offset wrote; nil if this is unknown.
     var storedBelow: Int64?
-    /// The number of the rereading that reads the records from `storedBelow` on again; nil: nothing is
-    /// missing.
+    /// The number of the rereading that reads the records from `storedBelow` on again; nil: nothing is missing, and
+    /// the mark is complete.
     var rereadingNumber: UInt64?
 
     init(runIdentifier: String, storedBelow: Int64?, rereadingNumber: UInt64? = nil) {
@@ -34,8 +34,8 @@ struct PartitionMark: Equatable {
         }
     }
 
-    /// Whether the mark was written in the run of the Redis server with this run id. If a server reports no
-    /// run id, a worker notices only the loss of all data.
+    /// Whether the mark was written while the primary had this run id. A restarted or another server has another run
+    /// id. If a run id is unknown, this is true, so a worker then notices only the loss of all data.
     func isFromRun(_ run: String) -> Bool { runIdentifier.isEmpty || run.isEmpty || runIdentifier == run }
 
     var text: String {
@@ -45,7 +45,7 @@ struct PartitionMark: Equatable {
     }
 }
 
-/// The state of one of this worker's partitions, from the Kafka thread.
+/// The state of one of this worker's partitions, as the Kafka thread publishes it for ``StoreWatch``.
 struct PartitionStatus: Equatable, Sendable {
     /// The index of the topic in the consumer's list.
     var topic: Int32
@@ -71,22 +71,22 @@ struct PartitionStatus: Equatable, Sendable {
 /// What a worker must do about the marks of one partition. This type only decides; ``StoreWatch`` reads and
 /// writes the marks. (R24)
 enum MarkStep: Equatable {
-    /// Do nothing: no record is missing, or the missing records are being read.
+    /// Do nothing: the primaries lack nothing, or the rereading of the records is under way.
     case keep
     /// Write newer marks to these primaries, because more of the partition's records are settled.
     case advance([Int])
-    /// Write the first marks to these primaries, because no record of the partition was written to them
-    /// before.
+    /// Write the first marks to these primaries. No worker of the group has read the partition before, so nothing is
+    /// missing.
     case writeFirst([Int])
     /// Read the partition again from offset `from` (nil: from the beginning), because these primaries lack
     /// what its records wrote. `isEmptied`: at least one of the primaries had no mark.
     case reread([Int], from: Int64?, isEmptied: Bool)
-    /// Write complete marks to these primaries: they have everything again.
+    /// Write complete marks to these primaries, because they have everything again.
     case complete([Int])
 
     /// - Parameters:
     ///   - primaries: for each primary its run id and its mark.
-    ///   - isFirstCheck: whether the partition has not been checked since its assignment.
+    ///   - isFirstCheck: whether this is the first check since the partition was assigned.
     static func next(
         _ status: PartitionStatus,
         primaries: [(runIdentifier: String, mark: PartitionMark?)],
@@ -95,8 +95,9 @@ enum MarkStep: Equatable {
         let ownRereading = status.rereading?.number
         let lackingPrimaries = primaries.indices.filter { lacksRecords(primaries[$0], ownRereading) }
         if !lackingPrimaries.isEmpty {
-            // A new group begins at a partition's first record, so there is nothing to read again. A loss in
-            // the first tenths of a second of a new group, before these first marks, goes unnoticed.
+            // A new consumer group begins at a partition's first record, so there is nothing to read again. If
+            // Redis loses data in the group's first tenths of a second, before these first marks, no worker
+            // notices the loss.
             if isFirstCheck, status.rereading == nil, status.startOffset == 0,
                 lackingPrimaries.allSatisfy({ primaries[$0].mark == nil })
             {

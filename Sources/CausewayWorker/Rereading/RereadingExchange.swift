@@ -5,10 +5,10 @@ struct RereadingRequest: Sendable {
     var topic: Int32
     var partition: Int32
     var assignment: UInt32
-    /// The first offset whose writes are missing; nil: all may be missing.
+    /// Redis may lack what the records from this offset on wrote; nil: what all records wrote.
     var firstMissingOffset: Int64?
     /// A random number that identifies this rereading. `StoreWatch` writes it into the marks. If Redis loses
-    /// data again during the rereading, the number is missing from the marks, so the second loss is noticed.
+    /// data again during the rereading, the marks lack the number, so `StoreWatch` notices the second loss.
     var rereadingNumber: UInt64
     /// Whether Redis had lost all data of the partition, not only its newest writes.
     var isEmptied: Bool

@@ -18,8 +18,9 @@ actor StoreWatch {
     /// The time between two checks of the worker's assignments. It is short, so that a new partition gets its
     /// marks at once.
     static let assignmentCheckInterval = Duration.milliseconds(100)
-    /// Each mark has copies in several hash slots, so that a slot that moves to another primary takes a copy
-    /// along. Every poll may renew the first copy on a primary. One in this many polls renews all copies.
+    /// Each mark has copies in several hash slots of a primary. So if a slot moves to another primary, a copy of the
+    /// mark moves too. A usual poll renews only the first copy on a primary. One in this many polls renews all
+    /// copies.
     private static let pollsPerRenewal = 30
 
     private let executor = BlockingExecutor(label: "store watch")
@@ -32,8 +33,9 @@ actor StoreWatch {
     /// Wakes the Kafka thread, so that the thread reads the exchange.
     private let wakeup: Wakeup
     private let reportFault: @Sendable (ConfigurationFault) -> Void
-    /// Called after each poll that Redis answered. The argument is the start of the poll if audiences may
-    /// continue, because Redis has all members or the longest wait is over. It is nil if audiences must wait.
+    /// Called after each poll that Redis answered, once the number of partitions of registrations is known. If
+    /// audiences may continue, the argument is the time at which the poll began: Redis has all members, or the
+    /// longest wait is over. If audiences must wait, the argument is nil.
     private let reportMembers: @Sendable (Int64?) -> Void
     private var memberCompleteness = MemberCompleteness()
     /// Assignments whose marks have been checked.
@@ -46,7 +48,7 @@ actor StoreWatch {
     nonisolated var unownedExecutor: UnownedSerialExecutor { executor.asUnownedSerialExecutor() }
 
     /// - Parameters:
-    ///   - topics: the names of the topics, in the order of the consumer's list.
+    ///   - topics: the names of the topics that have marks: the commands topic, then the registrations topic.
     ///   - reportFault: called if Redis contradicts the configuration.
     init(
         redis: RedisConfiguration,
@@ -126,8 +128,8 @@ actor StoreWatch {
         }
         let failedAssignments = perform(writes, markNames, primaries)
         beginRereadings(requests.filter { !failedAssignments.contains($0.assignment) }, writes, primaries)
-        // A mark that could not be written is still missing at the next poll. That poll is then the first
-        // check of the assignment.
+        // A mark that could not be written is still missing at the next poll. So the next poll counts as the
+        // first check of the assignment.
         for assignment in failedAssignments { requestedRereadings[assignment] = nil }
         checkedAssignments.formUnion(statuses.map(\.assignment).filter { !failedAssignments.contains($0) })
         return true
@@ -151,8 +153,8 @@ actor StoreWatch {
         }
     }
 
-    /// Stops the worker if a cluster's server is configured as a single one, because such a server refuses
-    /// Redis commands whose keys are in several hash slots.
+    /// Stops the worker if the configuration says that Redis is not a cluster, but the server belongs to one. Such a
+    /// server refuses Redis commands whose keys are in several hash slots.
     private func checkRedisMode(_ primaries: [PrimaryMarks.Primary]) {
         hasReachedRedis = true
         guard !expectsCluster, let server = primaries.first(where: \.server.isClusterEnabled) else { return }
@@ -162,8 +164,8 @@ actor StoreWatch {
 
     // MARK: - Marks to write
 
-    /// One mark to write to one primary. A renewal writes only over an existing mark (`SET … XX`). If Redis
-    /// lost the mark after the poll, a new mark would hide the loss.
+    /// One mark to write to one primary. A renewal writes only over an existing mark (`SET … XX`). If Redis has
+    /// lost the mark since the poll read it, a new mark would hide the loss.
     private struct Write {
         var primaryIndex: Int
         var partitionIndex: Int

@@ -1,8 +1,8 @@
 /// Every metric of a worker; ``MetricCatalog`` defines each of them.
 public enum Metric: UInt8, CaseIterable, Sendable {
     // Records and their outcomes. Outcomes, dead letters and invalidations count when Kafka has acknowledged
-    // their record, so that the counts equal the records on the topics. A superseded command without a record
-    // counts when a newer command replaces it.
+    // their record, so that the counts equal the records on the topics. A superseded command that gets no result
+    // record counts when a newer command replaces it.
     case recordsReceived
     case outcomes
     case deadLetters
@@ -104,8 +104,8 @@ public enum Metric: UInt8, CaseIterable, Sendable {
     case processStartTime
     case buildInfo
 
-    /// Whether a thread writes the metric into its own counters (cells). Otherwise the value is read when the
-    /// metrics are requested.
+    /// Whether the registry keeps the metric as numbers (cells) that threads publish, or, for a metric by partition,
+    /// as ``PartitionReading``s. Otherwise the value is read when the metrics are requested.
     var hasCells: Bool {
         switch definition.source {
         case .lanes, .kafka: true
@@ -136,7 +136,8 @@ public struct MetricDefinition: Sendable {
         }
     }
 
-    /// The thread that writes the metric, and how the lanes' values are combined.
+    /// Where the value of a metric comes from, and how the lanes' values are combined. The metrics of channels, traces
+    /// and lifetimes are an exception: ``MetricRegistry`` reads them from objects of their own.
     public enum Source: Sendable, Equatable {
         case lanes(Combination)
         /// The Kafka thread.
@@ -155,8 +156,8 @@ public struct MetricDefinition: Sendable {
         case perLane
     }
 
-    /// The unit of a metric. `divisor` stored units make one unit: times are stored in whole microseconds or
-    /// milliseconds.
+    /// The unit of a metric. A value is stored as a whole number, and printed divided by `divisor`. For example, a time
+    /// is stored in microseconds and printed in seconds.
     public struct Unit: Sendable, Equatable {
         public var name: String
         public var divisor: Int64
@@ -179,7 +180,7 @@ public struct MetricDefinition: Sendable {
     public var omitsZeros = false
     /// The help text of the exposition format, in one line.
     public var help: String
-    /// What a change of the metric means and what to do, for the page of metrics.
+    /// What a change of the metric means and what to do, for `METRICS.md`.
     public var meaning: String
 
     /// The names of the labels, in the order of the dimensions.
@@ -248,15 +249,15 @@ public enum MetricDimension: UInt8, CaseIterable, Sendable {
     }
 }
 
-/// The stages in which a record spends its time, the label `stage` of `causeway_stage_seconds`.
+/// The parts of the time that a command takes, the values of the label `stage` of `causeway_stage_seconds`.
 public enum LatencyPart: UInt8, CaseIterable, Sendable {
     /// From the record's timestamp to its receipt: the time in Kafka.
     case queue
     /// From receipt to the decision of Redis: merging, pace and Redis itself.
     case admit
-    /// From the decision of Redis to the stream: the wait for a free stream on a connection.
+    /// From the decision of Redis until the push is sent: the wait for a free stream on a connection.
     case stream
-    /// From the stream to APNs' answer: the network and APNs itself.
+    /// From the sending of the push to APNs' answer: the network and APNs itself.
     case apns
     /// From APNs' answer until Kafka has acknowledged the result.
     case settle

@@ -24,7 +24,7 @@ package final class ChannelStatus: Sendable {
         package init() {}
     }
 
-    /// The state of an app's channels as a worker read it at its last poll. Times are UNIX milliseconds.
+    /// The register of an app in one environment, as this worker last read it. Times are UNIX milliseconds.
     package struct Snapshot: Sendable, Equatable {
         package var atMilliseconds: Int64
         /// When any worker last compared APNs' list with the register; nil: never.

@@ -5,15 +5,16 @@ import Synchronization
 package struct WorkerCondition: Sendable, Equatable {
     /// The worker's place in its consumer group.
     package enum Membership: UInt8, Sendable {
-        /// The worker has no partitions. The group has given it none yet or has revoked all for a new
-        /// assignment, or no broker can be reached. → `member` with an assignment. A member id is not enough,
-        /// because a broker returns it to the first join request (KIP-394). After an empty assignment, the
-        /// worker becomes a member when the brokers have said that the commands topic has partitions.
+        /// The worker waits for an assignment: it has had none yet, the group has revoked partitions for a new one,
+        /// or no broker can be reached. With the cooperative protocol, it may still have other partitions.
+        /// → `member` with an assignment. A member id is not enough, because a broker returns it to the first join
+        /// request (KIP-394). After an empty assignment, the worker becomes a member when the brokers have said that
+        /// the commands topic has partitions.
         case joining
         /// The group has assigned the worker its partitions. The assignment is empty if other workers have
         /// all partitions. → `joining`, `left`.
         case member
-        /// The worker is stopping. This is the final state.
+        /// The worker has left the group, because it is stopping. This is the final state.
         case left
     }
 

@@ -49,7 +49,7 @@ package struct Exposition {
         }
     }
 
-    /// Writes a metric that no thread counts in its cells. Its value is read now.
+    /// Writes a metric that has no cells: it is about partitions, or its value is read now.
     private mutating func appendReading(
         _ definition: MetricDefinition,
         totals: MetricTotals,

@@ -37,7 +37,7 @@ public final class PublishedMetrics: Sendable {
     /// The thread's name in logs and in the operating system.
     public let thread: String
     let layout: MetricLayout
-    /// The time of the thread's last turn, by the monotonic clock; -1 before its first turn.
+    /// The time of the thread's last turn (pass of its event loop), by the monotonic clock; -1 before its first turn.
     private let lastTurnMilliseconds = Atomic<Int64>(-1)
     /// Until this time, `/livez` does not report the thread as stuck if it runs no turn. Monotonic clock.
     private let blockingUntilMilliseconds = Atomic<Int64>(.min)
@@ -62,7 +62,7 @@ public final class PublishedMetrics: Sendable {
 
     /// Replaces the published numbers.
     ///
-    /// - Returns: false if a reader holds the lock at this moment.
+    /// - Returns: false if a reader has the lock at this moment. Then nothing was replaced.
     func publish(
         _ cells: UnsafeBufferPointer<Int64>,
         partitions: UnsafeBufferPointer<PartitionReading>,

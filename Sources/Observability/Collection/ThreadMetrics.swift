@@ -109,7 +109,7 @@ public struct ThreadMetrics: ~Copyable {
         set(seconds, to: busyMicroseconds)
     }
 
-    /// Publishes the numbers. If a reader holds the published copy, the thread does not wait. It tries again
+    /// Publishes the numbers. If a reader is reading the published copy, the thread does not wait. It tries again
     /// in its next turn.
     ///
     /// - Parameter partitions: at most the first ``PublishedMetrics/partitionsMax`` are published.

@@ -1,7 +1,7 @@
 import Logging
 
 /// A kind of log line. The kind's identifier appears in each line as `kind`, in
-/// `causeway_log_lines_suppressed_total`, on /statusz, and on the page that explains the kind.
+/// `causeway_log_lines_suppressed_total`, on /statusz, and in `METRICS.md`, which explains the kind.
 package enum LogKind: UInt8, CaseIterable, Sendable {
     case workerStarted
     case workerStopped

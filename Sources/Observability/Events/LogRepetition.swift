@@ -1,21 +1,23 @@
 import Logging
 
-/// Remembers which warnings and errors were written, by kind and content. A retry that fails again for the
-/// same reason is then written at growing intervals.
+/// Remembers which warnings and errors were written. Lines with the same kind and the same content are about one
+/// subject. If a retry fails again for the same reason, the lines about this subject are written at growing intervals.
+///
+/// A failure is all subjects with the same kind and pool. A line that reports a recovery ends the failure.
 struct LogRepetition {
-    /// The first interval between two lines with the same kind and content (a subject). Each further interval
-    /// is twice as long, up to `intervalMillisecondsMax`.
+    /// The first interval between two lines about one subject. Each further interval is twice as long, up to
+    /// `intervalMillisecondsMax`.
     static let firstIntervalMilliseconds: Int64 = 2_000
     static let intervalMillisecondsMax: Int64 = 60_000
     /// The most subjects that are remembered. A new subject replaces the one whose last line is oldest.
     static let subjectsMax = 64
-    /// The most failures that are remembered after a new subject has replaced theirs. A line that reports the
-    /// end of such a failure is still written.
+    /// The most failures that are remembered although new subjects have replaced theirs. The line that reports the end
+    /// of such a failure is still written.
     static let replacedFailuresMax = 1_024
 
     private struct Failure: Hashable {
         var kind: LogKind
-        /// The pool that the lines are about. A recovery ends only failures of its own pool.
+        /// The pool that the lines are about; nil: they name no pool. A recovery ends only failures of its own pool.
         var pool: String?
 
         init(_ kind: LogKind, _ fields: Logger.Metadata) {

@@ -1,14 +1,14 @@
 import Logging
 import Synchronization
 
-/// The time and the last log line of each ``LogKind``, with the number of lines, for /statusz. It also holds
+/// The number of log lines of each ``LogKind``, with the time and the details of the last one, for /statusz. Also has
 /// the one ``LogRepetition`` of the process, which all threads share.
 package final class RecentEvents: Sendable {
     struct Event: Sendable {
         var kind: LogKind
         var count: UInt64 = 0
         var lastWallMilliseconds: Int64 = 0
-        /// The number of suppressed lines of logs that have no metrics of their own.
+        /// The number of lines that logs without metrics of their own have suppressed.
         var suppressedWithoutMetrics: UInt64 = 0
         /// The metadata of the last written line, with secrets masked.
         var lastDetail = ""

@@ -4,8 +4,8 @@
 ///
 /// - runs of 40 or more hex digits, because device tokens have 64 or 160
 /// - provider tokens: a JWT begins with `eyJ`, the Base64 of `{"`
-/// - the text after a PEM header
-/// - passwords in URLs
+/// - PEM text, such as a private key: from `-----BEGIN` to the next double quote or the end of the line
+/// - the user and password of a URL
 enum Redaction {
     static let mask = "[masked]"
     private static let hexDigitsMin = 40
@@ -47,7 +47,8 @@ enum Redaction {
         return ranges
     }
 
-    /// Returns where a run of hex digits or a JWT ends, if one of them begins at `start`; otherwise nil.
+    /// Returns where a run of hex digits or a JWT ends, if one that is long enough to be a secret begins at `start`;
+    /// otherwise nil.
     private static func tokenEnd(in bytes: UnsafeBufferPointer<UInt8>, from start: Int) -> Int? {
         let hexEnd = end(of: bytes, from: start, while: isHexDigit)
         if hexEnd - start >= hexDigitsMin { return hexEnd }
@@ -88,7 +89,7 @@ enum Redaction {
         }
     }
 
-    /// Whether the byte is a digit of Base64url. Hexadecimal digits are a part of these.
+    /// Whether the byte is a character of the Base64url alphabet, in which a JWT is written.
     private static func isTokenByte(_ byte: UInt8) -> Bool {
         switch byte {
         case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "a")...UInt8(ascii: "z"),

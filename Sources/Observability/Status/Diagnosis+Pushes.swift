@@ -93,8 +93,8 @@ extension Diagnosis {
                 }
             }
         }
-        // In a window with few answers, a finding needs more than half of them to be refusals. For example,
-        // the first push with a wrong key gives the only answer, a refusal.
+        // In a window with few answers, more than half of them must be refusals. This reports a wrong key at the
+        // first push: its refusal is then the only answer.
         let isMany = answerCount >= Self.responsesMin
         var findings: [Finding] = []
         if isMany ? refusedCount * 100 > answerCount : refusedCount * 2 > answerCount {

@@ -257,8 +257,8 @@ struct Diagnosis {
                 )
             )
         }
-        // A fan-out record settles only with the last of its members. So `audienceFindings` reports on these records
-        // instead.
+        // A fan-out record settles only after the last push to a member of its range, which may wait for long. So
+        // `audienceFindings` reports on these records instead.
         let singleCommandPartitions = totals.partitions.filter { Int($0.topic) != labels.fanoutTopic }
         if let oldest = singleCommandPartitions.max(by: {
             $0.oldestUnsettledMilliseconds < $1.oldestUnsettledMilliseconds

@@ -50,7 +50,7 @@ extension HealthReport {
 
     /// Checks whether the worker is ready. A ready worker has joined its group and has its partitions, its
     /// keys are read and not refused, and it is not stopping. If Kafka, Redis or APNs is down, the worker
-    /// stays ready, because a restart would not help, and a rollout must not wait for the service.
+    /// stays ready, because a restart would not help, and a rollout must not wait for the end of the outage.
     ///
     /// - Parameter isEveryKeyRefused: whether APNs refuses the provider tokens of every app, so that this
     ///   worker could send nothing.

@@ -2,7 +2,7 @@ import Numbers
 
 /// Builds the status report from the metrics and the worker's state.
 struct StatusBuilder {
-    /// The most partitions that are shown. The table has those with the largest lag or wait.
+    /// The most partitions that are shown: those with the largest lag, then those with the oldest unsettled record.
     static let partitionsMax = 12
     static let eventsMax = 20
     static let largestCountsMax = 5

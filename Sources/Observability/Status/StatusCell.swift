@@ -29,7 +29,7 @@ struct StatusCell: Sendable, Equatable {
         StatusCell(text: flag ? "yes" : "no", json: flag ? "true" : "false")
     }
 
-    /// Returns events per second, from the number of events in a window; no value without a window.
+    /// Returns events per second, from the number of events in a window. Returns ``none`` if there is no window.
     static func rate(_ events: Int64?, windowMilliseconds: Int64) -> StatusCell {
         guard let events, windowMilliseconds > 0 else { return .none }
         let hundredths = max(0, events) * 100_000 / windowMilliseconds
@@ -57,7 +57,7 @@ struct StatusCell: Sendable, Equatable {
         )
     }
 
-    /// Returns a share. The JSON value is between 0 and 1.
+    /// Returns a share. The text is in per cent; in JSON, 1 means 100 %.
     static func share(millionths: Int64?) -> StatusCell {
         guard let millionths else { return .none }
         return StatusCell(

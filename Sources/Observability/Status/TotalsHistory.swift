@@ -8,7 +8,7 @@ struct TotalsHistory: Sendable {
 
     mutating func append(_ totals: MetricTotals) {
         if samples.count == Self.samplesMax { samples.removeFirst() }
-        // Only sums are compared later, so drop the lanes' many cells.
+        // Only the combined totals are compared later, so drop each lane's own cells.
         var sample = totals
         sample.lanes = []
         samples.append(sample)
@@ -20,15 +20,16 @@ struct TotalsHistory: Sendable {
     }
 }
 
-/// The current totals and older ones from up to a minute ago. Status and diagnosis compare them.
+/// The current totals and older ones, usually from about a minute ago. The time between them is the window. Status and
+/// diagnosis compare them.
 struct MetricWindow: Sendable {
     var current: MetricTotals
     var earlier: MetricTotals?
 
-    /// The time between both totals; 0 without older totals.
+    /// The length of the window; 0 if there are no older totals.
     var milliseconds: Int64 { earlier.map { max(0, current.takenAtMilliseconds - $0.takenAtMilliseconds) } ?? 0 }
 
-    /// Returns how much was counted in the window; nil without a window.
+    /// Returns how much was counted in the window; nil if there are no older totals.
     func count(_ metric: Metric) -> Int64? {
         milliseconds > 0 ? earlier.map { current.sum(metric) - $0.sum(metric) } : nil
     }
@@ -41,7 +42,7 @@ struct MetricWindow: Sendable {
         milliseconds > 0 ? earlier.map { current[metric, first, second] - $0[metric, first, second] } : nil
     }
 
-    /// Returns the observations in the window. Without a window, returns all observations since the start.
+    /// Returns the observations in the window. If there are no older totals, returns all since the start.
     func histogram(_ metric: Metric, _ first: Int = 0) -> HistogramReading {
         let all = current.histogram(metric, first)
         return earlier.map { all.since($0.histogram(metric, first)) } ?? all

@@ -5,8 +5,8 @@
 public struct CarriedTrace {
     /// 16 bytes of the trace id, 8 of the span id, 1 of flags.
     static let contextBytes = 25
-    /// The longest `tracestate` that is kept; a longer one is dropped. W3C Trace Context, section 3.3.1.5,
-    /// requires at least this length.
+    /// The longest `tracestate` that is kept, in bytes; a longer one is dropped. W3C Trace Context recommends
+    /// that at least 512 characters are passed on.
     public static let traceStateBytesMax = 512
     /// The most bytes that ``write(to:)`` writes.
     public static let bytesMax = contextBytes + traceStateBytesMax

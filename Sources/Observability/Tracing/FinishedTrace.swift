@@ -2,8 +2,8 @@ import Delivery
 public import LiveActivity
 import Numbers
 
-/// A lane's report about one record of a sampled trace, made when the record's result is produced. It has all
-/// data for the record's spans, in a fixed size.
+/// A lane's report about one record of a sampled trace. The lane makes it when it produces the record's result, or has
+/// finished a record without a result. It has all data for the record's spans, in a fixed size.
 public struct FinishedTrace: BitwiseCopyable, Equatable, Sendable {
     /// How a record ended.
     enum Ending: BitwiseCopyable, Equatable, Sendable {
@@ -11,8 +11,7 @@ public struct FinishedTrace: BitwiseCopyable, Equatable, Sendable {
         /// The command went to an audience and was fanned out into one record for each range. These records
         /// belong to the same trace.
         case fannedOut
-        /// A range of a command to an audience is finished. `members` counts the members that the range has
-        /// passed.
+        /// A range of a command to an audience is finished. `members` counts the members that its round has passed.
         case range(RoundOutcome, members: UInt32)
     }
 
@@ -31,7 +30,7 @@ public struct FinishedTrace: BitwiseCopyable, Equatable, Sendable {
     var attempts: UInt8
     /// The status of APNs' answer; 0 if APNs did not answer.
     var status: UInt16
-    /// When the record reached each stage, UNIX milliseconds; -1 if it did not reach the stage.
+    /// When each of these steps happened, UNIX milliseconds; -1 if it did not happen.
     var receivedMilliseconds: Int64
     var admittedMilliseconds: Int64
     var sentMilliseconds: Int64
@@ -133,7 +132,7 @@ public struct FinishedRange: BitwiseCopyable, Sendable {
     public var offset: Int64
     public var event: Event
     public var outcome: RoundOutcome
-    /// The number of members that the range has passed.
+    /// The number of members that the range's round has passed.
     public var members: UInt32
     /// The priority (5 or 10) for members without frequent updates.
     public var priority: UInt8

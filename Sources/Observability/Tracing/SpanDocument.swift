@@ -5,7 +5,7 @@ import Glibc
 import LiveActivity
 import Numbers
 
-/// Makes OpenTelemetry's request (`TraceRequest`) of finished traces. A record has up to three spans:
+/// Makes a request in OpenTelemetry's form (`TraceRequest`) from finished traces. A record has up to three spans:
 ///
 /// - `consume <topic>`, kind consumer: from the record's receipt until its result went to the producer. The
 ///   result names this span as its parent.
@@ -142,7 +142,8 @@ package struct SpanDocument: Sendable {
             name: name,
             kind: kind,
             startTimeUnixNano: nanoseconds(times.begin),
-            // The times may come from two threads, so make sure that the end is not before the beginning.
+            // The times may come from the clocks of two workers, because a deferred command keeps its first
+            // receipt. So make sure that the end is not before the beginning.
             endTimeUnixNano: nanoseconds(max(times.begin, times.end)),
             attributes: attributes,
             status: trace.ending.isError && kind != .internal ? .error : nil

@@ -3,7 +3,7 @@ import Numbers
 /// The position of a span in a distributed trace: W3C Trace Context's `traceparent`
 /// (https://www.w3.org/TR/trace-context/, section 3.2).
 public struct TraceContext: Sendable, Equatable, BitwiseCopyable {
-    /// The bytes of a `traceparent` of version 00: `00-` trace `-` parent `-` flags.
+    /// The number of bytes of a `traceparent` of version 00: `00-` trace `-` parent `-` flags.
     public static let textBytes = 55
 
     /// The id of the trace: 16 bytes, never all zero.
@@ -11,8 +11,8 @@ public struct TraceContext: Sendable, Equatable, BitwiseCopyable {
     public var traceLow: UInt64
     /// The id of the span that is the parent of further spans; never zero.
     public var span: UInt64
-    /// Bit 0 of the flags: the trace is recorded. Unknown bits of other versions are not kept (section
-    /// 3.2.2.5).
+    /// Bit 0 of the flags: the sender may have recorded the trace. Bits other than 0 and 1 are not kept, because the
+    /// specification says that unknown bits must be written as zero (section 3.2.2.5).
     public var isSampled: Bool
     /// Bit 1 of the flags, from level 2 of the specification: the low seven bytes of the trace id are random.
     public var isRandom: Bool
@@ -27,7 +27,8 @@ public struct TraceContext: Sendable, Equatable, BitwiseCopyable {
     }
 
     /// Reads a header's value. Returns nil if the specification tells receivers to ignore the value: wrong
-    /// form, upper case, zero ids, version ff. A later version is read like version 00 (section 4.3).
+    /// form, upper case, zero ids, version ff. A later version is read like version 00, as the specification says
+    /// under "Versioning of traceparent".
     public init?(_ text: UnsafeRawBufferPointer) {
         let dash = UInt8(ascii: "-")
         guard text.count >= Self.textBytes,

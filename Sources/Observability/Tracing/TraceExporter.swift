@@ -20,8 +20,8 @@ package struct TraceCollector: Sendable {
 
 /// Sends the traces in the lanes' rings to a collector: OTLP over HTTP in JSON, `POST <endpoint>/v1/traces`.
 ///
-/// Uses the streams of `Reactor`, because FoundationNetworking's session can end the process when a collector
-/// is unreachable. A batch that the collector cannot take now is sent again, up to `attemptsMax` times.
+/// Uses this project's `HTTPClient`, because FoundationNetworking's session can end the process when a collector
+/// is unreachable. A batch that the collector cannot take now is sent again, up to `attemptsMax` attempts in all.
 /// Meanwhile the rings fill, and the lanes drop traces. No other part of the worker waits for the exporter or
 /// fails because of it.
 package actor TraceExporter {
@@ -68,7 +68,7 @@ package actor TraceExporter {
         interruption = try Wakeup()
     }
 
-    /// Ends the request in progress and all later ones at once, because the worker no longer waits for them.
+    /// Ends the request in progress and all later ones at once, because the worker no longer waits for an answer.
     package nonisolated func cancelRequests() { interruption.signal() }
 
     /// Exports traces until the task is cancelled.
@@ -90,7 +90,8 @@ package actor TraceExporter {
         giveUp()
     }
 
-    /// Drops and counts the remaining traces. A worker that ends without waiting calls this too.
+    /// Drops and counts the remaining traces. After a second stop signal the worker calls this instead of
+    /// ``finish()``.
     package func giveUp() {
         var records = waitingBatch?.traces.count ?? 0
         waitingBatch = nil

@@ -15,6 +15,6 @@ package final class TraceRing: Sendable {
         if !ring.push(trace) { counters.countFull() }
     }
 
-    /// Removes and returns the oldest trace. Call this only on the exporter's thread.
+    /// Removes and returns the oldest trace. Only the exporter may call this.
     func pop() -> FinishedTrace? { ring.pop() }
 }
