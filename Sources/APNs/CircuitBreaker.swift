@@ -5,8 +5,8 @@ public enum BreakerCause: UInt8, Sendable {
     /// Too many pushes got BadDeviceToken or DeviceTokenNotForTopic. Probably the environment or topic is
     /// wrong, not the tokens.
     case deviceTokens
-    /// Several pushes got 403, and no response between them showed that APNs accepts the provider token. The
-    /// key, its team or its environment is wrong.
+    /// Several pushes got 403 (or 429 TooManyProviderTokenUpdates), and no response between them showed that APNs
+    /// accepts the provider token. Usually the key, its team or its environment is wrong.
     case providerToken
 }
 
@@ -27,13 +27,14 @@ public struct CircuitBreakerConfiguration: Sendable, Hashable {
     public var suspectResponsesMin = 20
     /// The breaker opens above this share of suspect responses, in per cent. Range 1 to 100.
     public var suspectPercentMax = 5
-    /// The breaker opens after this many 403 responses, if no response between them shows that APNs accepts
-    /// the provider token. Range 1 to 1,000.
+    /// The breaker opens after this many responses with 403 or TooManyProviderTokenUpdates, if no response between them
+    /// shows that APNs accepts the provider token. Range 1 to 1,000.
     public var forbiddenMax = 5
     /// The time from the opening of the breaker to its first probe, and from a failed probe to the next
     /// probe. Range 1 to 600,000.
     ///
-    /// One probe a second is no load for APNs. The pool resumes at most a second after the fault is repaired.
+    /// With the default, the pool resumes about a second after the fault is repaired. One probe a second is no load for
+    /// APNs.
     public var probeMilliseconds: Int64 = 1_000
 
     public init() {}
@@ -116,7 +117,7 @@ struct CircuitBreaker {
     private var windowFailures = 0
     private var suspectWindowResponses = 0
     private var suspectResponses = 0
-    /// 403 responses since the last response that showed that APNs accepts the provider token.
+    /// `forbidden` responses since the last response that showed that APNs accepts the provider token.
     private var forbiddenCount = 0
 
     init(_ configuration: CircuitBreakerConfiguration) {

@@ -4,7 +4,7 @@ import Reactor
 extension Connection {
     func receive(_ bytes: UnsafeRawBufferPointer) {
         guard phase != .closed else { return }
-        // Keep the pool alive, because the handler may release it during the calls below.
+        // Keep the pool alive, because the calls below may call its handler, which may release the pool.
         let pool = pool
         lastReceivedMilliseconds = loop.nowMilliseconds
         do throws(ConnectionFault) {

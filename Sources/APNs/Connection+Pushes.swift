@@ -15,7 +15,8 @@ extension Connection {
         let index = allocateSlot(for: request, timeoutMilliseconds: timeout)
         let slot = slots.pointer(index)
 
-        // Write the header block and the body together if the body fits into one frame and into both windows.
+        // Write the header block and the body together if the body fits into one frame, and into the flow-control
+        // windows of the connection and of the new stream.
         let body = request.body
         let bodyBytesMax = min(
             Int64(FrameHeader.payloadBytesMax),
@@ -104,10 +105,10 @@ extension Connection {
         slot.pointee.sentAtMilliseconds = loop.wallMilliseconds
     }
 
-    /// Makes the connection use the newest provider token for at least 20 minutes, if it may change its token
-    /// now.
+    /// Makes the connection use the newest provider token, and keep it for at least 20 minutes. If another key signed
+    /// the newest token, the connection keeps its old token as long as the old token may be used.
     ///
-    /// - Returns: false if the connection has no token that it may use.
+    /// - Returns: false if the connection has no token that it may use now. The caller then ends the connection.
     func pinNewestToken() -> Bool {
         let seconds = loop.wallMilliseconds / 1_000
         guard var nextToken = trialToken ?? tokenSource.currentToken(unixSeconds: seconds) else {
@@ -140,7 +141,8 @@ extension Connection {
         return true
     }
 
-    /// Reports APNs' verdict on the candidate key that this connection tries.
+    /// Ends this connection's trial of a candidate key, and tells the token source the verdict. Does nothing if the
+    /// connection tries no key.
     func endTrial(_ verdict: ProviderTokenSource.Verdict) {
         guard let token = trialToken else { return }
         trialToken = nil
@@ -163,8 +165,8 @@ extension Connection {
         }
     }
 
-    /// Sends as much of one body as the windows of its stream and of the connection allow. No DATA frame is
-    /// longer than the length that every peer must accept.
+    /// Sends as much of one body as the windows of its stream and of the connection allow. A DATA frame has at most
+    /// 16,384 bytes, because every peer must accept this length (RFC 9113, section 4.2).
     private func sendBody(_ index: Int32) {
         let slot = slots.pointer(index)
         while !slot.pointee.remainingBody.isEmpty {
@@ -226,7 +228,7 @@ extension Connection {
         let reason = body.reason
         var kind = responseKind(slot, wasRefused: wasRefused)
         let isCandidateKeyRefused = trialToken != nil && slot.status == 403
-        // A connection that tries a new key got 403. APNs has not processed the push, so the push can be sent
+        // If this connection tries a new key and got 403, APNs has not processed the push. So the push can be sent
         // again with the old key.
         if isCandidateKeyRefused { kind = .notProcessed }
         let disposition = ResponseDisposition(kind: kind, status: slot.status, reason: reason)
@@ -297,7 +299,7 @@ extension Connection {
         guard now >= deadline - halfTimeout else {
             return schedule(.request, afterMilliseconds: deadline - halfTimeout - now)
         }
-        // Nothing has arrived for half of the request timeout. A PING now shows by the deadline of the oldest
+        // If nothing has arrived for half of the request timeout, send a PING. It shows by the deadline of the oldest
         // push whether the peer is dead.
         if now - lastReceivedMilliseconds >= halfTimeout {
             sendPing(timeoutMilliseconds: min(configuration.pingTimeoutMilliseconds, deadline - now))

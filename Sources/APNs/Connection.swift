@@ -29,7 +29,8 @@ final class Connection {
         case settings
         /// Fires when half of the oldest request's timeout has passed, and again when all of it has passed.
         case request
-        /// Fires after `pingIdleMilliseconds`. If nothing arrived in this time, the connection may be dead.
+        /// Checks for silence. If nothing has arrived for `pingIdleMilliseconds`, the connection sends a PING, because
+        /// the peer may be dead.
         case idle
         /// Fires if the peer has not answered a PING in time.
         case ping
@@ -43,9 +44,10 @@ final class Connection {
     private(set) var phase = Phase.connecting
     /// Whether the connection has ever been `open`.
     private(set) var wasAuthenticated = false
-    /// Whether the `cold` connection got a response that did not prove that its token is accepted. The
-    /// connection then no longer gets the next push first: in a pool with few pushes, an overloaded server
-    /// would get all of them. The pool clears the flag in each sizing interval, to try the connection again.
+    /// Whether this `cold` connection got a response that does not show whether APNs accepts its token. If true, the
+    /// pool no longer prefers the connection for the next push. The server may be overloaded, and if the pool has few
+    /// pushes, the server would get all of them. The pool clears the flag in each sizing interval, to try the
+    /// connection again.
     var hasInconclusiveResponse = false
 
     // The state of the HTTP/2 protocol on this connection.
@@ -64,9 +66,9 @@ final class Connection {
     var hasWindowGrown = false
     /// Bytes that the server may still send on the whole connection before we open its window again.
     var receiveWindow = ConnectionLimits.receiveWindowBytes
-    /// `framesAllowed`: the frames that we still accept from the server. `framesRefilledAtMilliseconds`: when
-    /// the connection last set this number to the allowance of one second.
+    /// How many more frames we accept from the server until the next refill.
     var framesAllowed = ConnectionLimits.framesPerSecondMax
+    /// When `framesAllowed` was last refilled, with the frames of one second.
     var framesRefilledAtMilliseconds: Int64 = 0
 
     /// The most streams that may be open at once; 0 in all phases but `cold` and `open`.
@@ -75,7 +77,8 @@ final class Connection {
 
     /// The provider token that requests carry.
     var token: ProviderToken?
-    /// The token of a candidate key that this connection tries. Nil once APNs has accepted or refused it.
+    /// The token of the candidate key that this connection tries; see ``ProviderTokenSource``. Nil if it tries none,
+    /// and after APNs has accepted or refused the key.
     var trialToken: ProviderToken?
     var tokenPinnedAtSeconds: Int64 = 0
     var tokenReviewAtMilliseconds: Int64 = 0
@@ -191,7 +194,8 @@ final class Connection {
 
     // MARK: - Ending
 
-    /// Takes no new push, and closes when the last push in flight is answered.
+    /// Takes no new push, and closes when the last push in flight is answered. A connection that is not set up yet
+    /// closes at once.
     func retire(_ cause: RetirementCause) {
         guard isLive else { return }
         guard acceptsPushes else { return close(.retired, detail: "") }
@@ -207,7 +211,7 @@ final class Connection {
         close(.retired, detail: "")
     }
 
-    /// Sends a GOAWAY frame and closes the connection, because the peer broke HTTP/2 or one of our limits.
+    /// Sends a GOAWAY frame and closes the connection, because the peer broke HTTP/2 or exceeded one of our limits.
     func fail(_ fault: ConnectionFault) {
         guard phase != .closed else { return }
         writeGoAway(fault.code)
@@ -303,7 +307,7 @@ extension Connection {
     }
 
     fileprivate func streamDrained() {
-        // Keep the pool alive, because the handler may release it during the calls below.
+        // Keep the pool alive, because the calls below may call its handler, which may release the pool.
         let pool = pool
         sendWaitingBodies()
         pool.roomMayHaveChanged()

@@ -1,13 +1,13 @@
 import Reactor
 
-/// Decides when a pool may open its next connection. It opens one at a time, with a spacing between two
-/// openings, and waits longer after each failure.
+/// Decides when a pool may open its next connection. The pool opens one connection at a time, with a spacing between
+/// two openings, and waits longer after each failure.
 ///
 /// If the ``ConnectionBudget`` has no room, the attempt has not failed: the next attempt follows after
 /// ``roomWaitMilliseconds``, not after the back-off.
 struct ConnectionOpening {
-    /// Whether a look-up or a connection attempt is under way. An attempt ends when the server's SETTINGS
-    /// arrive.
+    /// Whether a look-up or a connection attempt is under way. An attempt ends when the server's SETTINGS arrive, or
+    /// when it fails.
     var isUnderWay = false
     /// The timer that fires when the next opening is due.
     var timer = TimerIdentifier.none

@@ -6,8 +6,8 @@ extension Pool {
     func openIfNeeded() {
         guard phase == .running, !opening.isUnderWay, wantsConnection else { return }
         if opening.timer != .none {
-            // The pool waits for room in the budget. If it now needs the connection, it opens at once,
-            // because the budget does not limit a needed connection.
+            // An opening is already scheduled. If the pool waits for room in the budget and now needs the connection,
+            // schedule the opening again without this wait, because the budget does not limit a needed connection.
             guard opening.awaitsRoom, needsConnection else { return }
             loop.cancel(opening.timer)
         }
@@ -16,8 +16,8 @@ extension Pool {
         opening.timer = loop.schedule(afterMilliseconds: wait, handler: self, tag: PoolTimer.open.rawValue)
     }
 
-    /// Whether the pool wants one more connection than it has. A retired connection that still waits for
-    /// responses is not counted, so its replacement opens at once.
+    /// Whether the pool wants one more connection than it has. A retired connection that still waits for responses does
+    /// not count, so its replacement opens without waiting for these responses.
     private var wantsConnection: Bool {
         let extra = trialToken != nil || needsExtraConnection ? 1 : 0
         return connections.count(where: \.isLive) < sizing.connectionsWanted + extra
@@ -30,14 +30,14 @@ extension Pool {
         hasOldKey || connections.contains { $0.isLive && $0.trialToken != nil }
     }
 
-    /// Whether the pool cannot do without the next connection: it tries a key, replaces an old key, or is the
-    /// pool's only live connection.
+    /// Whether the pool cannot do without the next connection: this connection tries a new key, replaces one with an
+    /// old key, or will be the pool's only live connection.
     private var needsConnection: Bool {
         trialToken != nil || hasOldKey || !connections.contains(where: \.isLive)
     }
 
-    /// Retires one connection if there are more than the pool wants. It is an unused one if there is one,
-    /// otherwise the open connection with the fewest pushes in flight.
+    /// If the pool has more connections than it wants, retires one of them: a `cold` one without a push in flight, or
+    /// if there is none, the `open` one with the fewest pushes in flight.
     func retireSurplus() {
         let wanted = sizing.connectionsWanted + (needsExtraConnection ? 1 : 0)
         let acceptingConnections = connections.filter(\.acceptsPushes)
@@ -47,8 +47,8 @@ extension Pool {
         }) {
             return unusedConnection.retire(.surplus)
         }
-        // Count only `open` connections here. A `cold` connection must not replace an open one, because APNs
-        // has not accepted its token yet.
+        // Count only `open` connections here. An open connection must not be retired in favour of a `cold` one, whose
+        // token APNs has not accepted yet.
         let openConnections = acceptingConnections.filter { $0.phase == .open }
         if openConnections.count > wanted {
             openConnections.min { $0.pushesInFlight < $1.pushesInFlight }?.retire(.surplus)
@@ -56,8 +56,8 @@ extension Pool {
     }
 
     func openConnection() {
-        // The timer may have waited for long. Meanwhile the pool may have fewer pushes, or APNs may have
-        // accepted or refused a new key.
+        // Check again whether the pool wants and needs the connection. While the timer ran, the pool may have got fewer
+        // pushes, or APNs may have accepted or refused a new key.
         guard phase == .running else { return }
         guard wantsConnection else { return opening.endRoomWait() }
         guard needsConnection || configuration.budget.hasRoom else { return awaitRoom() }
@@ -82,8 +82,8 @@ extension Pool {
         }
     }
 
-    /// Connects to one of the addresses. Apple asks senders not to open a second connection to an address
-    /// while other addresses are unused.
+    /// Connects to one of the addresses. Apple advises senders not to open a second connection to an address while
+    /// other addresses are unused (developer forums, thread 778909).
     private func connect(to addresses: [SocketAddress]) {
         // Give up if the pool no longer wants the connection after the look-up.
         guard wantsConnection else {

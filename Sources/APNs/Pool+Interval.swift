@@ -1,6 +1,6 @@
 import Reactor
 
-/// Once a second, applies the number of connections that ``PoolSizing`` decides.
+/// Once a second, opens or retires connections to get the number that ``PoolSizing`` decides, and replaces an old key.
 extension Pool {
     /// The counts of the pool's connections and streams at this moment.
     public var gauges: PoolGauges {
@@ -20,7 +20,7 @@ extension Pool {
         return gauges
     }
 
-    /// Whether a connection carries pushes with a token of a key that has been replaced.
+    /// Whether a connection still takes pushes with a token of a key that has been replaced.
     var hasOldKey: Bool {
         let generation = tokenSource.keyGeneration
         return connections.contains { $0.acceptsPushes && $0.isSignedByKey(otherThan: generation) }
@@ -53,11 +53,11 @@ extension Pool {
         oldConnection.retire(.providerToken)
     }
 
-    /// Takes a new key, the candidate, to try. Does so only if the key in use works, or if APNs refuses it.
+    /// Takes the token of a new key, the candidate, to try the key. Does so only if this pool knows that the key in use
+    /// works, or that APNs refuses the key in use.
     ///
-    /// If the key in use works, it stays in use during the trial. If APNs refuses it, its connections can
-    /// send no push. The pool then retires them, because they would otherwise get the breaker's probes, and
-    /// no push would try the new key.
+    /// If the key in use works, it stays in use during the trial. If APNs refuses the key in use, the pool retires the
+    /// connections with this key. Otherwise they would get the breaker's probes, and no push would try the candidate.
     private func takeTrialToken() {
         let isRefused = breaker.cause == .providerToken
         let isProven = breaker.isClosed && connections.contains { $0.phase == .open }

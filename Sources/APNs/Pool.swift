@@ -1,6 +1,6 @@
 public import Reactor
 
-/// The connections of one lane to APNs for one combination of environment, team, key and bundle.
+/// The connections of one lane to APNs for one app in one environment.
 ///
 /// A pool belongs to the thread of its loop: all calls come from that thread, and the pool calls its handler
 /// on that thread. The pool opens its connections one after the other, replaces connections that end, and
@@ -26,8 +26,8 @@ public final class Pool {
     public internal(set) var statistics = PoolStatistics()
 
     var breaker: CircuitBreaker
-    /// The pool's budget of retries. The owner must ask it before it submits a push again; see
-    /// ``PushRequest/isRetry``.
+    /// The pool's budget of retries. Before the pool's owner submits a push again, it must check
+    /// ``RetryBudget/permitsRetry``; see ``PushRequest/isRetry``.
     public private(set) var retryBudget = RetryBudget()
     var sizing: PoolSizing
     var interval = PoolSizing.Interval()
@@ -39,8 +39,8 @@ public final class Pool {
     /// The token of a new key that APNs has not accepted yet. The next connection tries it.
     var trialToken: ProviderToken?
 
-    /// The connection that got the last push. It gets up to 32 pushes in a row, because together they fill
-    /// about one TLS record. A full record needs fewer system calls than several small ones.
+    /// The connection that gets the next pushes, up to 32 in a row. Together, 32 pushes fill about one TLS record, and
+    /// one full record needs fewer system calls than several small ones.
     var preferredConnection: Connection?
     private var preferredPushesLeft = 0
     private static let preferredPushesMax = 32
@@ -48,7 +48,8 @@ public final class Pool {
     /// Whether `submit` has refused a push since the last ``PushHandler/poolHasRoom(_:)``, so that the
     /// handler waits for this call.
     private var isRoomWanted = false
-    /// When the pool began to refuse pushes because no stream was free; nil while a stream is free.
+    /// Since when, in the current sizing interval, the pool refuses pushes because no stream is free; nil if it refuses
+    /// none for this reason.
     var starvedSinceMilliseconds: Int64?
 
     /// The tags of malformed pushes. The pool answers these pushes at the end of the turn.
@@ -104,7 +105,8 @@ public final class Pool {
     /// Whether the answer BadDeviceToken or DeviceTokenNotForTopic concerns only its push's token (R17). If
     /// false, the environment or topic may be wrong for all tokens.
     ///
-    /// True while the breaker is closed, if APNs has accepted a push since the last of these responses.
+    /// True if the breaker is closed, and APNs has accepted a push to a device since the previous answer of this kind.
+    /// Read it in ``PushHandler/pushAnswered(_:)``: the answer that is being handled does not count yet.
     public var trustsTokenRefusals: Bool { breaker.isClosed && hasAcceptedSinceSuspect }
     private var hasAcceptedSinceSuspect = false
 
@@ -361,7 +363,7 @@ extension Pool: TimerHandler, TurnEndHandler {
         }
     }
 
-    /// The loop calls this method after a turn with malformed pushes.
+    /// The loop calls this method at the end of a turn in which `submit` took a malformed push.
     public func turnEnded() {
         answerMalformed()
         closeIfDrained()

@@ -8,13 +8,14 @@ public struct PoolConfiguration {
     public var port: UInt16
     /// A client context that offers `h2` only.
     public var tls: TLSContext
-    /// The name that the server's certificate must contain. Requests also send it as `:authority`.
+    /// The name that the server's certificate must contain. Requests also send it in `:authority`.
     public var serverName: String
     public var profile: PushProfile
-    /// The most connections that the pool opens when it needs them; see ``PoolSizing``. Range 1 to 16: users
-    /// of the library pushy saw no gain from more than about 16 per process (pushy discussion 1052).
+    /// The most connections that the pool wants for its load; see ``PoolSizing``. It may have more for a short time, to
+    /// replace connections or to try a key. Range 1 to 16: users of the library pushy saw no gain from more than about
+    /// 16 per process (pushy discussion 1052).
     public var connectionsMax = 2
-    /// The connections that the pool always keeps open. Range 1 to `connectionsMax`.
+    /// The fewest connections that the pool wants, even without load. Range 1 to `connectionsMax`.
     public var connectionsMin = 1
     /// How long the pool must have needed fewer connections before it closes one. Range 10 to 86,400,000.
     public var shrinkMilliseconds: Int64 = 600_000
@@ -34,11 +35,13 @@ public struct PoolConfiguration {
     public var pingIdleMilliseconds: Int64 = 3_600_000
     /// How long the connection waits for the answer to a PING before it closes. Range 10 to 120,000.
     public var pingTimeoutMilliseconds: Int64 = 10_000
-    /// The time between the openings of two connections. Apple asks for some seconds. Range 0 to 60,000.
+    /// The time between the openings of two connections. Apple advises a few seconds (developer forums, thread 778909).
+    /// Range 0 to 60,000.
     public var openSpacingMilliseconds: Int64 = 2_000
-    /// The first delay after a failed connection; it doubles with each further failure. Range 1 to 60,000.
+    /// The longest random delay after the first failed connection. The longest delay doubles with each further failure,
+    /// up to `backoffMaxMilliseconds`. Half of `backoffBaseMilliseconds` is added to every delay. Range 1 to 60,000.
     public var backoffBaseMilliseconds: Int64 = 200
-    /// The longest delay after a failure. Range `backoffBaseMilliseconds` to 600,000.
+    /// The longest random delay after any number of failures. Range `backoffBaseMilliseconds` to 600,000.
     public var backoffMaxMilliseconds: Int64 = 30_000
     /// The pool replaces a connection after this many requests. HTTP/2 gives a client 2^30 stream identifiers
     /// for each connection (RFC 9113, section 5.1.1). Range 1 to 1,000,000,000.

@@ -1,14 +1,14 @@
 /// Decides how many connections a pool keeps. It does no I/O, and gets the time as an argument.
 ///
 /// At the end of each interval of ``intervalMilliseconds``:
-/// - The pool wants **one more** connection if it had no free stream for at least half of the interval and
-///   refused pushes. It does not want one if more than ``errorPercentMax`` per cent of the pushes failed. Nor
-///   does it want one if the mean round trip was more than ``roundTripFactorMax`` times the shortest of the
-///   last minutes. APNs or this host is then slow, and more connections would make both slower.
-/// - The pool wants **one fewer** if, for ``PoolConfiguration/shrinkMilliseconds``, no interval had more
-///   pushes in flight than half of what the pool could carry with one connection fewer. This time is several
-///   minutes, because Apple asks for connections that last. If a wanted connection never opened, half of what
-///   the open ones can carry decides.
+/// - The pool wants **one more** connection if, for at least half of the interval, it refused pushes because no stream
+///   was free. There are two exceptions. First, more than ``errorPercentMax`` per cent of the interval's pushes failed.
+///   Second, the mean round trip was more than ``roundTripFactorMax`` times the shortest of the last two minutes. APNs
+///   or this host is then slow, and more connections would make both slower.
+/// - The pool wants **one fewer** if one connection fewer would have been enough for the whole of
+///   ``PoolConfiguration/shrinkMilliseconds``. It is enough in an interval if the most pushes in flight were at most
+///   half of what the remaining connections can carry. Wanted connections that never opened carry nothing. The time is
+///   several minutes, because Apple asks for connections that last.
 /// - ``Pool/retireSurplus()`` retires connections beyond the wanted number, one per interval.
 ///
 /// The number is never below ``PoolConfiguration/connectionsMin`` or above
@@ -20,9 +20,10 @@ struct PoolSizing {
 
     /// The counts of one interval.
     struct Interval: Equatable {
+        /// How long the pool refused pushes because no stream was free.
         var starvedMilliseconds: Int64 = 0
-        /// `pushesFailed`: the ended pushes that failed because of APNs (5xx, timeout, 403).
         var pushesEnded = 0
+        /// The ended pushes that failed because of APNs (5xx, timeout) or the provider token (403).
         var pushesFailed = 0
         /// Pushes that APNs answered. Only their times count as round trips: a push that was lost or timed
         /// out has no round trip.
@@ -51,7 +52,8 @@ struct PoolSizing {
     /// A mean round trip up to this time is never judged slow. The loop's own turns take a large part of a
     /// time this short.
     static let fastRoundTripMillisecondsMax: Int64 = 250
-    /// How long the shortest round trip is kept for comparison. After this time, a newer one replaces it.
+    /// How long the shortest round trip is kept for comparison. After this time, the shortest one of the newest
+    /// interval replaces it, even if that one is longer.
     static let roundTripMemoryMilliseconds: Int64 = 120_000
 
     private let connectionsMin: Int

@@ -39,9 +39,9 @@ public final class ProviderToken: @unchecked Sendable {
     }
 }
 
-/// The times that keep provider tokens within Apple's rules. A token may be used for at most 60 minutes, and
-/// a connection may change its token at most once in 20 minutes. Otherwise APNs answers
-/// TooManyProviderTokenUpdates ("Establishing a token-based connection to APNs").
+/// The times that keep provider tokens within Apple's rules ("Establishing a token-based connection to APNs"). A token
+/// may be used for at most 60 minutes. A connection may change its token at most once in 20 minutes; if it changes the
+/// token more often, APNs answers TooManyProviderTokenUpdates.
 ///
 /// - A connection keeps a token for at least 20 minutes: it *pins* the token. Tokens are renewed at 35
 ///   minutes, so a connection can pin each token for 20 minutes before the token is 55 minutes old.

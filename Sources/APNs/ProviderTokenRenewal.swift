@@ -25,15 +25,17 @@ public enum ProviderTokenRenewal {
     }
 
     public enum Step: Equatable, Sendable {
-        /// Keep the token in use: it is the shared token, or the process cannot use the shared token. If the
-        /// token in use expires, the process signs its own.
+        /// Keep the token in use, if there is one: it is the shared token, or the process cannot use the shared
+        /// token. When the token in use is too old, the process signs one for itself.
         case keep
         case adopt(SharedToken)
-        /// Renew the token. The worker that gets the lease in Redis checks the entry again, and signs if the
-        /// renewal is still due.
+        /// Renew the token. The workers compete for a lease in Redis, which one worker has at a time. The worker that
+        /// gets the lease checks the entry again, and signs if the renewal is still due.
         case renew
     }
 
+    /// Returns what a process must do about the entry that it has just read in Redis.
+    ///
     /// - Parameters:
     ///   - storedToken: the entry in Redis; nil if there is none.
     ///   - inUseIssuedAtSeconds: when the token in use was issued; nil if none is in use.

@@ -3,8 +3,8 @@ import Glibc
 
 /// Encrypts provider tokens before they are written to Redis, because other programs may read Redis. It uses
 /// AES-256-GCM (NIST SP 800-38D), with a random nonce of 12 bytes before the text and the tag of 16 bytes
-/// after it. The tag also covers a name: bytes that were sealed for one name do not decrypt under another
-/// name.
+/// after it. The tag also covers a name, which the caller chooses for each team and key. Bytes that were sealed for one
+/// name do not decrypt under another name.
 public struct ProviderTokenSeal: Sendable {
     static let keyBytes = 32
     static let nonceBytes = 12

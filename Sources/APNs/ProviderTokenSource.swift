@@ -72,14 +72,17 @@ public final class ProviderTokenSource: Sendable {
 
     /// Returns the token to send now, and signs a new one if the token in use has reached
     /// ``ProviderTokenTimes/renewalAgeSeconds``. If signing fails, returns the token in use until it reaches
-    /// ``ProviderTokenTimes/ageSecondsMax``, then nil. If the workers share tokens, this process signs only when
-    /// the shared token has reached `ageSecondsMax`: until then, the worker with the lease signs for all.
+    /// ``ProviderTokenTimes/ageSecondsMax``, then nil.
+    ///
+    /// If the workers share tokens, this process signs here only if it has no token that may be used: the token has
+    /// reached `ageSecondsMax`, or its issue time is too far in the future. In all other cases, the worker that has the
+    /// lease in Redis signs for all workers.
     public func currentToken(unixSeconds: Int64) -> ProviderToken? {
         state.withLock { state in
             if let token = state.newestToken {
                 let age = token.ageSeconds(at: unixSeconds)
-                // A token's issue time can be in the future. The clock was set back after the signing, or the
-                // clock of the process that signed the token is ahead.
+                // A token's issue time is in the future if this clock was set back after the signing, or if another
+                // process, whose clock is ahead, signed the token.
                 let ageSecondsMin = state.isShared ? -ProviderTokenRenewal.clockSkewSecondsMax : 0
                 let ageSecondsMax =
                     state.isShared ? ProviderTokenTimes.ageSecondsMax : ProviderTokenTimes.renewalAgeSeconds
@@ -113,8 +116,8 @@ public final class ProviderTokenSource: Sendable {
 
     // MARK: - Sharing
 
-    /// Makes the workers share tokens: the caller renews the shared token and passes it to
-    /// ``adopt(_:keyIdentifier:)``.
+    /// Tells the source that the workers share tokens. From now on, the caller reads the shared token in Redis,
+    /// passes it to ``adopt(_:keyIdentifier:)``, and renews it with ``signForAll(keyIdentifier:unixSeconds:)``.
     public func beginSharing() {
         state.withLock { $0.isShared = true }
     }

@@ -87,7 +87,8 @@ public struct PushResponse: ~Copyable {
         /// APNs answered with a final status.
         case answered
         /// APNs did not process the push, so sending it again cannot deliver it twice. APNs refused its
-        /// stream, the stream is above a GOAWAY's last stream, or the body was not sent completely.
+        /// stream, the stream is above a GOAWAY's last stream, or the body was not sent completely. Or APNs refused the
+        /// new key that the connection tried.
         case notProcessed
         /// The push was sent completely, but no status came before the deadline, a reset, or the end of the
         /// connection. APNs may have processed the push.

@@ -5,7 +5,7 @@
 public enum Reason: UInt8, Sendable, CaseIterable {
     /// The response has no reason, as with every 200.
     case absent
-    /// The response's reason is not in this table. The status then decides what the sender does.
+    /// The response has a reason that is none of these. The status then decides what the sender does.
     case unknown
     case badCollapseId
     case badDeviceToken
@@ -91,8 +91,8 @@ public enum Reason: UInt8, Sendable, CaseIterable {
         }
     }
 
-    /// The first spelling of a reason is Apple's. Some reasons have a second spelling: Apple's broadcast page
-    /// prints `Service Unavailable`, and one library maps `BadEnvironmentKeyInToken`.
+    /// The first spelling of a reason is Apple's. Two reasons have a second spelling: Apple's broadcast page prints
+    /// `Service Unavailable`, and a client library for APNs knows `BadEnvironmentKeyInToken`.
     private static let spellings: [(spelling: StaticString, reason: Reason)] = [
         ("ExpiredToken", .expiredToken),
         ("Unregistered", .unregistered),

@@ -112,7 +112,7 @@ struct ResponseBody {
             return true
         }
 
-        /// Skips `true`, `null`, a number, or anything else up to the next structural byte.
+        /// Skips `true`, `null`, a number, or anything else up to the next white space, quote, bracket, comma or colon.
         private mutating func skipLiteral() {
             while position < bytes.count {
                 switch bytes[position] {

@@ -32,7 +32,7 @@ struct Slot {
     var retryAfterSeconds: Int32 = -1
     /// Bytes of the response's body that have arrived, padding included.
     var responseBytesReceived: Int32 = 0
-    /// The bytes of the body that have still to arrive by the response's `content-length`. Undefined unless
+    /// How many more bytes of the body must arrive, according to the response's `content-length`. Undefined unless
     /// `hasContentLength`.
     var responseBytesLeft: Int32 = 0
     /// How many bytes of the response's body the table keeps for this slot.
@@ -44,7 +44,8 @@ struct Slot {
     var hasDeadline = false
     var isBodyWaiting = false
     var isBroadcast = false
-    /// Whether the response announces its body's length in `content-length`.
+    /// Whether the response's `content-length` announces the length of its body. False for a 204 or 304 response, which
+    /// has no body in any case.
     var hasContentLength = false
 }
 

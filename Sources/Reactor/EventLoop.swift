@@ -4,7 +4,8 @@ import Glibc
 /// The event loop of one thread: epoll (level-triggered), timers, and work at the end of a turn.
 ///
 /// A turn waits for readiness, reads the clock, dispatches the events, fires the timers that are due, and
-/// then runs the turn-end handlers. Streams send their output in these handlers. No event allocates memory.
+/// then runs the turn-end handlers. Streams send their output in these handlers. To handle an event, the loop allocates
+/// no memory.
 ///
 /// A loop, and every object on it, belongs to one thread at a time: all calls come from that thread. Other
 /// threads reach the loop through a `Wakeup`.
@@ -15,8 +16,8 @@ public final class EventLoop {
     /// server can block one for half a minute.
     public static let lookUpsMax = 64
     /// The most passes over the turn-end handlers in one turn. A handler that is registered during a pass
-    /// runs in the next pass. The limit lets the loop handle events between the passes of handlers that
-    /// always register again.
+    /// runs in the next pass. If handlers register again in every pass, the limit ends the turn, so that the loop also
+    /// handles events.
     public static let turnEndPassesMax = 4
     /// The most turn-end handlers in one turn. A caller that reaches the limit registers one handler many
     /// times, which is a defect.
@@ -43,7 +44,7 @@ public final class EventLoop {
 
     private let epoll: Int32
     private let events: UnsafeMutablePointer<epoll_event>
-    /// The buffer of all streams of the loop. Its content is valid only during one callback, and no read
+    /// The buffer into which all streams of the loop read. Its content is valid only during one callback, and no read
     /// begins inside a callback.
     let readBuffer: UnsafeMutableRawBufferPointer
     private var registrations: ContiguousArray<Registration> = []
@@ -263,8 +264,8 @@ public final class EventLoop {
 
     // MARK: - Timers
 
-    /// Schedules a timer that fires once. It fires when the loop's clock has advanced by `afterMilliseconds`
-    /// from now or later, never earlier.
+    /// Schedules a timer that fires once, in the first turn in which `nowMilliseconds` has grown by at least
+    /// `afterMilliseconds`.
     ///
     /// Timers fire in the order of their deadlines. Timers with equal deadlines fire in the order of
     /// scheduling. A timer that another timer's handler schedules fires in a later turn at the earliest.

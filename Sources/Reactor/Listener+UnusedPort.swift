@@ -2,12 +2,12 @@ import Glibc
 import Synchronization
 
 extension Listener {
-    /// By default, Linux chooses ports from 32,768 on for outgoing connections and for listeners on port 0.
-    /// So it gives no port of this range to another socket before the caller's server listens on the port.
+    /// By default, Linux chooses ports from 32,768 on for outgoing connections and for listeners on port 0. The
+    /// candidates are below, so Linux gives none of them to another socket before the caller's server listens on it.
     private static let candidatePorts: ClosedRange<UInt16> = 10_240...32_000
     private static let unusedPortAttemptsMax = 100
-    /// The last port that was tried. A search continues with the next port. With random ports, two searches
-    /// could return the same port, because no server listens on it yet.
+    /// The last port that was tried. A search continues with the next port. If each search began at a random port, two
+    /// searches could return the same port: the server of the first caller may not listen on it yet.
     private static let lastPort = Mutex(UInt16.random(in: candidatePorts))
 
     private static func nextPort() -> UInt16 {

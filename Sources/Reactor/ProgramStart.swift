@@ -1,12 +1,12 @@
 import Synchronization
 
-/// Guards the starts of other programs. A program that is being started has copies of all descriptors of this
-/// process for a moment.
+/// Keeps the start of a program apart from work that fails while another process has a copy of a descriptor. A program
+/// that is being started has, for a moment, copies of all descriptors of this process.
 public enum ProgramStart {
     private static let startLock = Mutex(())
 
-    /// Runs `body` while no other call runs. `body` starts a program, or does work that would fail if another
-    /// process had a copy of a descriptor.
+    /// Runs `body` while no other call of this function runs `body`. `body` starts a program, or does work that would
+    /// fail if another process had a copy of a descriptor.
     ///
     /// `posix_spawn` returns only after the new program has closed its copies. So when this call ends, no
     /// copy is left for the next call.

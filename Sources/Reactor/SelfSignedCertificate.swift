@@ -1,8 +1,7 @@
 import COpenSSL
 import Glibc
 
-/// Creates a certificate authority and a server certificate from it, for the embedded simulator and for
-/// tests.
+/// Creates a certificate authority and a server certificate that this authority signs, for the simulator and for tests.
 ///
 /// The keys are P-256. The authority's key is not written to a file, so nothing can issue a further
 /// certificate of this authority.

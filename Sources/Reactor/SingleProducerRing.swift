@@ -86,8 +86,8 @@ public final class SingleProducerRing<Element: BitwiseCopyable>: @unchecked Send
     /// Returns the element that is `offset` elements behind the oldest, without taking it. Called on the
     /// consumer's thread.
     ///
-    /// Uses only the producer's index that the last `pop` has read. So it may return nil although the
-    /// producer has pushed the element since.
+    /// Knows only the elements that the ring had when `pop` last read the producer's index. So it may return nil for an
+    /// element that the producer has pushed since.
     @inlinable
     public func peek(at offset: Int) -> Element? {
         let index = consumer.pointee.index.load(ordering: .relaxed) &+ offset

@@ -57,7 +57,8 @@ public final class Stream {
         case finishing
         /// The stream has failed. The handler gets `streamClosed` at the end of the turn. Next: `closed`.
         case failing(StreamError, hasUnreadInput: Bool)
-        /// The stream has ended and has released its socket, timers and TLS session. No state follows.
+        /// The stream has ended, and has released its socket, its timers and OpenSSL's state of the connection. No
+        /// state follows.
         case closed
     }
 
@@ -86,7 +87,8 @@ public final class Stream {
     var deadlineTimer = TimerIdentifier.none
     var continuationTimer = TimerIdentifier.none
 
-    /// The remote address. It is known after `connect` or from an accepted connection.
+    /// The remote address; nil before `connect`, and if the client of an accepted connection has none, as on a Unix
+    /// socket.
     public internal(set) var peer: SocketAddress?
     /// The application protocol that ALPN agreed on; nil before the handshake is complete, or without ALPN.
     public internal(set) var negotiatedProtocol: String?
@@ -152,7 +154,7 @@ public final class Stream {
     /// Ends the stream and calls `streamClosed`. Called only from the loop.
     func finish(_ error: StreamError?) {
         if case .closed = state { return }
-        // The peer ended its side in an orderly way, so our side sends close_notify as well.
+        // If the peer ended its side in an orderly way, our side sends close_notify as well.
         if error == nil, case .open = state { transport.announceEnd() }
         // If the stream has already failed, the handler must get that first error, and not the end that
         // followed it.
@@ -254,7 +256,7 @@ extension Stream: DescriptorHandler, TurnEndHandler, TimerHandler {
         }
     }
 
-    /// The loop calls this method if the stream asked for the end of the turn.
+    /// The loop calls this method at the end of a turn if the stream registered for it with `scheduleTurnEnd`.
     public func turnEnded() {
         isTurnEndScheduled = false
         switch state {

@@ -14,15 +14,14 @@ public enum TLSVersion: Sendable {
     }
 }
 
-/// The settings that the TLS sessions of a client or server share: trust, certificate and application
-/// protocols.
+/// The settings that the TLS connections of a client or server share: trust, certificate and application protocols.
 ///
 /// The oldest version is TLS 1.2. A client always verifies the peer's certificate chain and name; no setting
-/// turns this off. If application protocols are given, a session that agrees on none of them fails its
-/// handshake.
+/// turns this off. If the context has application protocols and the two sides agree on none of them, the handshake
+/// fails.
 ///
 /// A context does not change after its creation, so loops on several threads may share it. OpenSSL counts
-/// references to the context atomically, and each session belongs to one stream.
+/// references to the context atomically, and OpenSSL's state of each connection belongs to one stream.
 public final class TLSContext: @unchecked Sendable {
     private let context: OpaquePointer
     let isServer: Bool
@@ -89,12 +88,13 @@ public final class TLSContext: @unchecked Sendable {
     ) throws(TLSError) -> TLSContext {
         let tls = try TLSContext(isServer: true, applicationProtocols: applicationProtocols)
         try tls.configure(maximumVersion: maximumVersion)
-        // The server does not resume sessions, so its clients have no use for tickets.
+        // With a ticket, a client could resume the TLS session of an earlier connection (RFC 8446, section 2.2). This
+        // server does not offer that, so it sends no tickets under TLS 1.3.
         SSL_CTX_set_num_tickets(tls.context, 0)
         try tls.use(certificateFile: certificateFile, keyFile: keyFile)
         if tls.expectsApplicationProtocol {
-            // OpenSSL gets an unretained pointer to the context. The pointer stays valid while a connection uses it,
-            // because each connection's stream keeps its context alive.
+            // OpenSSL keeps an unretained pointer to this object, and uses the pointer in handshakes. The pointer is
+            // then valid, because the stream of each connection keeps the object alive.
             SSL_CTX_set_alpn_select_cb(tls.context, selectApplicationProtocol, Unmanaged.passUnretained(tls).toOpaque())
         }
         return tls
@@ -144,7 +144,8 @@ public final class TLSContext: @unchecked Sendable {
         }
     }
 
-    /// Creates a session on a connected socket. The caller owns the session.
+    /// Creates OpenSSL's state of a new TLS connection (`SSL`) on a connected socket. The caller owns this state, and
+    /// must free it with `SSL_free`.
     ///
     /// - Parameter serverName: the host name or numeric address that the server's certificate must contain;
     ///   ignored by a server's context.

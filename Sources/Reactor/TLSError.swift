@@ -30,7 +30,8 @@ public struct TLSError: Error, Sendable, Equatable, CustomStringConvertible {
         self.reason = reason
     }
 
-    /// Creates an error with OpenSSL's reasons. It takes them from the error queue of this thread.
+    /// Creates an error whose reason has the subject and OpenSSL's reasons. Removes OpenSSL's reasons from the error
+    /// queue of this thread.
     init(code: Code, subject: String) {
         self.init(code: code, reason: "\(subject): \(takeOpenSSLReason())")
     }

@@ -9,8 +9,8 @@ public struct TimerIdentifier: Sendable, Hashable {
 
 /// The scheduled timers, ordered by deadline; timers with equal deadlines are in the order of scheduling.
 ///
-/// It consists of a binary heap of small entries and a table of slots. A slot has the position of its entry
-/// in the heap, so a cancelled timer leaves the heap at once, in O(log n).
+/// A binary heap holds a small entry for each timer, and a table of slots holds the rest. A slot has the position of
+/// its entry in the heap, so a cancelled timer leaves the heap at once, in O(log n).
 struct TimerHeap {
     /// The most timers. A caller that reaches the limit schedules timers without bound, which is a defect.
     static let timersMax = 1 << 22

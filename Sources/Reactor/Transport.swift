@@ -16,10 +16,11 @@ enum TransferOutcome {
     case failed
 }
 
-/// A connected socket, with or without a TLS session. `Transport` owns both, and closes and frees them at its
-/// end.
+/// A connected socket, with or without TLS. `Transport` owns the socket and OpenSSL's state of the TLS connection. At
+/// its end it closes the socket and frees this state.
 struct Transport: ~Copyable {
     let descriptor: Int32
+    /// OpenSSL's state of the TLS connection (`SSL`); nil without TLS.
     private var session: OpaquePointer?
     private var failureErrno: Int32 = 0
     private var failureCode: Int32 = SSL_ERROR_NONE
@@ -35,7 +36,9 @@ struct Transport: ~Copyable {
 
     var isTLS: Bool { session != nil }
 
-    /// Adds a TLS session that was made for this descriptor, and owns it from now on.
+    /// Adds TLS to the connection. `Transport` owns `session` from now on.
+    ///
+    /// - Parameter session: what ``TLSContext/makeSession(descriptor:serverName:)`` made for this descriptor.
     mutating func start(session: OpaquePointer) {
         precondition(self.session == nil)
         self.session = session
@@ -127,7 +130,7 @@ struct Transport: ~Copyable {
         }
     }
 
-    // MARK: - State of the session
+    // MARK: - State of TLS
 
     /// The application protocol that ALPN agreed on; nil if there is none.
     var applicationProtocol: String? {

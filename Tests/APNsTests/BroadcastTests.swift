@@ -16,8 +16,8 @@ import Testing
         (400, "MissingPushType", .rejected), (400, "CannotCreateChannelConfig", .rejected),
         (403, "TopicMismatch", .providerRefused),
     ]
-    /// The rows of Apple's table for broadcasts and channels that have the same outcome for a push to a
-    /// device.
+    /// The rows of Apple's table for broadcasts and channels that have the same disposition for a push to a device. At
+    /// the end are refusals that concern device tokens.
     static let sharedTable: [(status: UInt16, reason: String, expected: ResponseDisposition)] = [
         (400, "PayloadEmpty", .rejected), (400, "BadMessageId", .rejected), (400, "InvalidPushType", .rejected),
         (400, "BadExpirationDate", .rejected), (400, "TopicDisallowed", .rejected), (400, "BadPriority", .rejected),
@@ -29,7 +29,7 @@ import Testing
         (429, "TooManyProviderTokenUpdates", .retryLater), (500, "InternalServerError", .retryLater),
         (503, "Service Unavailable", .retryLater), (503, "ServiceUnavailable", .retryLater),
         (503, "Shutdown", .retryNow),
-        // Refusals that concern device tokens. They say nothing about the channel, so it stays and only the
+        // Refusals that concern device tokens say nothing about the channel. So the channel stays, and only the
         // broadcast is rejected.
         (410, "Unregistered", .rejected), (400, "BadDeviceToken", .rejected),
         (400, "DeviceTokenNotForTopic", .rejected), (410, "", .rejected),

@@ -199,7 +199,7 @@ struct ManagementResponseTests {
     }
 
     @Test func `A header block is read with and without Huffman code`() throws {
-        // Examples of RFC 7541, appendix C: `:status: 302` plain, and in Huffman code. In both blocks the
+        // The first two blocks are examples of RFC 7541, appendix C: `:status: 302` plain, and in Huffman code. Their
         // name is an index into the static table.
         #expect(try block([0x48, 0x03, 0x33, 0x30, 0x32]).map { [$0.name, $0.value] } == [[":status", "302"]])
         #expect(try block([0x48, 0x82, 0x64, 0x02]).map { [$0.name, $0.value] } == [[":status", "302"]])
@@ -254,7 +254,7 @@ struct ReasonAdviceTests {
         #expect((reason.advice.utf8CodeUnitCount == 0) == concernsDevices)
     }
 
-    /// If an operator must correct something first, a retry only fails again.
+    /// If an operator must first correct something, a retry before that only fails again.
     @Test func `A retry helps only if nobody must act`() {
         func retryHelps(_ status: UInt16, _ reason: APNs.Reason) -> Bool {
             ResponseDisposition(kind: .answered, status: status, reason: reason).retryHelps

@@ -21,8 +21,8 @@ import Testing
     @Test func `The breaker does not open after few answers`() {
         var breaker = CircuitBreaker(CircuitBreakerConfiguration())
         #expect(feed(&breaker, .unavailable, 49).isEmpty)
-        // After ten seconds the breaker counts refusals from zero again, so only the fiftieth refusal opens
-        // it.
+        // After ten seconds the breaker counts failures from zero again, so only the fiftieth failure from then on
+        // opens it.
         #expect(feed(&breaker, .unavailable, 49, at: 10_000).isEmpty)
         #expect(feed(&breaker, .unavailable, 1, at: 10_000) == [.opened(.availability)])
     }
@@ -107,11 +107,11 @@ import Testing
         #expect(!breaker.isClosed)
     }
 
-    /// Sends pushes over the network. A wrong topic opens the breaker, no token is retired, and the corrected
-    /// topic closes the breaker.
+    /// Sends pushes over the network. A wrong topic opens the breaker, and the corrected topic closes it. The
+    /// disposition of the refused pushes, `topicSuspect`, retires no token.
     @Test func `A pool stops at a burst of refusals, and probes`() throws {
-        // The pool accepts no push before the first probe. The probe comes late enough that a busy machine
-        // checks this in time.
+        // The pool accepts no push until the first probe is due. This time is so long that the check below comes before
+        // the probe, even on a busy machine.
         let fixture = try PoolFixture { $0.breaker.probeMilliseconds = 1_500 }
         fixture.warmUp()
         fixture.server.respond = { _ in .status(400, reason: "DeviceTokenNotForTopic") }

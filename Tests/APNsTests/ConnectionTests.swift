@@ -50,7 +50,7 @@ import Testing
     @Test(arguments: [
         (last: [0], refused: 10), (last: [1], refused: 10), (last: [3], refused: 9), (last: [4], refused: 9),
         (last: [19], refused: 1), (last: [21], refused: 0), (last: [0x7FFF_FFFF], refused: 0),
-        // Two GOAWAY frames, as a server sends them that shuts down gracefully (RFC 9113, section 6.8).
+        // Two GOAWAY frames, as a server sends them when it shuts down gracefully (RFC 9113, section 6.8).
         (last: [0x7FFF_FFFF, 11], refused: 5), (last: [21, 3], refused: 9),
     ])
     func `GOAWAY may name any last stream`(last: [Int32], refused: Int) throws {
@@ -82,7 +82,7 @@ import Testing
         }
     }
 
-    /// The server resets a stream with every known code and one unknown code. Only REFUSED_STREAM proves that
+    /// The server resets a stream with each known code and with two unknown codes. Only REFUSED_STREAM proves that
     /// the push was not processed.
     @Test(arguments: Array(0...13) + [0x0F, 0xFFFF_FFFF] as [UInt32])
     func `A stream may be reset with any code`(_ code: UInt32) throws {
@@ -174,8 +174,8 @@ import Testing
         #expect(fixture.server.accepted == 1)
     }
 
-    /// The server lowers its limit of streams below the number of pushes in flight, and refuses the streams
-    /// above the limit. Refused pushes are safe to send again.
+    /// The server refuses every second stream, as a server may do after it has lowered its limit of streams. Refused
+    /// pushes are safe to send again.
     @Test func `Refused streams are not processed`() throws {
         let fixture = try PoolFixture(bodyBytes: 40)
         fixture.warmUp()
@@ -204,8 +204,8 @@ import Testing
         #expect(fixture.server.accepted == 1)
     }
 
-    /// A push misses its deadline, and the client has received nothing since it sent the push. The client
-    /// then sends a PING, and closes the connection if the PING gets no response.
+    /// The client receives nothing for half of a push's time limit. It then sends a PING, and closes the connection
+    /// if the PING gets no response.
     @Test func `A silent server is detected by PING`() throws {
         let fixture = try PoolFixture {
             $0.requestTimeoutMilliseconds = deadlineMilliseconds
@@ -250,9 +250,9 @@ import Testing
         #expect(try fixture.recorder.only(100).status == 200)
     }
 
-    /// The first window of 65,535 bytes has room for 6.5 bodies, and the first push has used one of them. So
-    /// the connection accepts six pushes. Half of the last body is not sent when the connection ends. The
-    /// caller keeps the pushes that were not accepted, so newer states can still replace them.
+    /// The connection's first window of 65,535 bytes has room for 6.5 bodies, and the push of the warm-up has used one
+    /// of them. So the connection accepts six pushes, and half of the sixth body is not sent when the connection ends.
+    /// The caller keeps the pushes that were not accepted, so newer states can still replace them.
     @Test func `A push whose body was held back by flow control was not processed`() throws {
         let fixture = try PoolFixture(bodyBytes: 10_000)
         fixture.warmUp()

@@ -129,8 +129,8 @@ struct ForeignProcess {
         for descriptor in [STDOUT_FILENO, STDERR_FILENO] {
             posix_spawn_file_actions_addopen(&actions, descriptor, log, O_RDWR | O_CREAT | O_APPEND, 0o600)
         }
-        // The child must not inherit the writing end of another test's pipe. The pipe's reader would then
-        // wait until this child ends.
+        // The child must not inherit the writing end of another test's pipe. Otherwise the pipe's reader would wait
+        // until this child ends.
         CLinux_posix_spawn_file_actions_addclosefrom_np(&actions, STDERR_FILENO + 1)
         var child: pid_t = 0
         var result: Int32 = 0

@@ -4,8 +4,8 @@ import Reactor
 import Testbed
 import Testing
 
-/// Requests about channels as independent servers receive them. They have exactly the fields and bytes that
-/// Apple documents.
+/// Broadcasts and requests of channel management, as independent servers receive them. They have exactly the fields and
+/// bytes that Apple documents.
 @Suite(.ownThread) struct ForeignRequestTests {
     private static let channel = "dHN0LXNyY2gtY2hubA=="
     private static let app = "com.example.scores"
@@ -24,7 +24,7 @@ import Testing
         )
     }
 
-    /// An nghttpd with its log. It serves an empty directory of its own.
+    /// An nghttpd with its log. It serves a directory of its own, with a file for each path of channel management.
     private final class Recording {
         let server: ForeignProcess
         private let log: String
@@ -54,7 +54,7 @@ import Testing
         }
     }
 
-    /// nghttpd takes a moment to listen and reports nothing, so the test asks until it gets an answer.
+    /// A server takes a moment to listen, and does not report it, so the test asks until it gets an answer.
     private static func awaitResponses(_ management: ChannelManagement) async throws {
         try await eventuallyInTask("a server that listens") { (try? await management.list()) != nil }
     }

@@ -66,7 +66,7 @@ import Testing
         }
     }
 
-    /// From each block, both decoders read the same response, or both refuse the block.
+    /// From each block, our decoder and nghttp2's read the same response, or both refuse the block.
     @Test func `The decoder reads and refuses what nghttp2 reads and refuses`() throws {
         var refusedCount = 0
         var acceptedCount = 0

@@ -266,8 +266,8 @@ import Testing
         bytes += frame(FrameType.data, stream: 3)
         bytes += frame(FrameType.ping, [1, 2, 3, 4, 5, 6, 7, 8])
         bytes += frame(FrameType.data, flags: 1, stream: 3, Array(#""Unregistered"}"#.utf8))
-        // First a status that never has a body, with a `content-length`; then a body of the announced length,
-        // with padding that does not count.
+        // A 304, which never has a body, with a `content-length`. Then two bodies of the announced length: one is
+        // followed by trailers, the other has padding, which does not count.
         bytes += frame(FrameType.headers, flags: 5, stream: 5, [0x8B] + contentLength("7"))
         bytes += responseHead(stream: 7, contentLength: "2") + frame(FrameType.data, stream: 7, [0x7B, 0x7D])
         bytes += frame(FrameType.headers, flags: 5, stream: 7, [0x00, 1, 0x78, 1, 0x79])
@@ -322,7 +322,7 @@ import Testing
             $0.requestTimeoutMilliseconds = 50
             $0.breaker.failureResponsesMin = 100_000
         }
-        // Lets every connection's first push be answered, so that the connection accepts pushes in parallel.
+        // Answers the first push of every connection, so that the connection accepts pushes in parallel.
         fixture.server.onFrame = { peer, frame in
             if frame.type == FrameType.headers, frame.stream == 1 { peer.send(acceptedResponse(stream: 1)) }
         }

@@ -55,8 +55,8 @@ import Testing
         fixture.recorder.onResponse = nil
 
         #expect((0..<total).allSatisfy { fixture.recorder.outcomes[$0]?.map(\.status) == [200] })
-        // Pushes of the troubled app time out after a minute. The limit is far below this time, so no push of
-        // the healthy app waited for the troubled app.
+        // Pushes of the troubled app time out after a minute. If a push of the healthy app waited for the troubled app,
+        // it would take longer than 20 s.
         #expect(slowestMilliseconds < 20_000)
         #expect(fixture.recorder.closeCauses.isEmpty && fixture.recorder.retirementCauses.isEmpty)
         #expect(fixture.pool.breakerCause == nil)
@@ -66,8 +66,8 @@ import Testing
         #expect(troubledApp.pool.breakerCause == troubledApp.expectedBreaker)
     }
 
-    /// Two teams' keys and both environments use one server. Each pool has connections of its own, and no
-    /// connection carries tokens of two keys.
+    /// Four pools use one server: two apps of two teams, each app with two environments. Each pool has connections of
+    /// its own, and no connection carries the tokens of two teams.
     @Test func `Pools never share a connection`() throws {
         let fixture = try PoolFixture(bodyBytes: 40)
         var keysByConnection: [ObjectIdentifier: Set<String>] = [:]
@@ -83,7 +83,7 @@ import Testing
         var recorders: [PushRecorder] = []
         for (team, bundle) in [("TEAM000001", "com.example.a"), ("TEAM000002", "com.example.b")] {
             let tokens = try ProviderTokenSource(key: key, keyIdentifier: "ABC123DEFG", teamIdentifier: team)
-            // Adds both environments of the second app, with the same key.
+            // A pool for each environment of the app, with the same provider token.
             for _ in 0..<2 {
                 var configuration = try PoolFixture.configuration(port: fixture.server.port)
                 configuration.profile = try PushProfile(liveActivitiesOf: bundle)
@@ -117,7 +117,7 @@ import Testing
 }
 
 extension PoolFixture {
-    /// Submits a push to a given pool.
+    /// Submits a push without a body to another pool on the fixture's loop.
     func submit(_ tag: UInt64, to pool: Pool) -> Bool {
         deviceToken(tag)
             .withUnsafeBytes { token in
@@ -156,7 +156,7 @@ private final class TroubledApp {
         configuration.settingsTimeoutMilliseconds = 100
         configuration.connectTimeoutMilliseconds = 100
         configuration.breaker.probeMilliseconds = 60_000
-        // The budget for all connections of the process is used up. The app's first connection is still
+        // The app wants more connections than the budget of the process allows. Its first connection is always
         // allowed.
         configuration.connectionsMax = 4
         configuration.connectionsMin = 4
@@ -165,7 +165,7 @@ private final class TroubledApp {
             silentListener = listener
             configuration.port = listener.port
         }
-        // An unused port. Another test's server could get the port of a listener that was just closed.
+        // Not the port of a listener that was just closed: a server of another test could get such a port.
         if trouble == .refusedConnection { configuration.port = try Listener.unusedLoopbackPort() }
         pool = try Pool(
             loop: fixture.loop,

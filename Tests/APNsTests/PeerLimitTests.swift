@@ -22,8 +22,8 @@ import Testing
             fixture.loop.turn(waitMilliseconds: 0)
         }
         #expect(submittedCount < 1_000)
-        // The output buffer is still full when half of the oldest push's deadline has passed. The other half
-        // is enough for the server to read everything.
+        // The output buffer is still full when half of the oldest push's time limit has passed. The other half is
+        // enough for the server to read everything.
         let beganAtMilliseconds = fixture.loop.nowMilliseconds
         #expect(fixture.turn(until: { fixture.loop.nowMilliseconds - beganAtMilliseconds > deadline / 2 + 100 }))
         #expect(!fixture.submit(submittedCount))
@@ -70,8 +70,8 @@ import Testing
         #expect(fixture.recorder.count(.answered) == 3 && fixture.recorder.closeCauses.isEmpty)
     }
 
-    /// The client uses the last stream ids that a connection may have. Then a new connection begins at stream
-    /// 1.
+    /// The client uses the last streams that `requestsPerConnectionMax` allows on a connection. Then a new connection
+    /// begins at stream 1.
     @Test func `A connection uses its last streams`() throws {
         let fixture = try HostileFixture { $0.openSpacingMilliseconds = 0 }
         try #require(fixture.warmUp())

@@ -110,8 +110,8 @@ final class PoolFixture {
         Testbed.turn(loop, until: condition, sourceLocation: sourceLocation)
     }
 
-    /// Starts the pool, and sends single pushes until its connections accept pushes in parallel. Their tags
-    /// begin at 1,000,000.
+    /// Starts the pool, and sends single pushes until this many connections accept pushes in parallel. The tags of
+    /// these pushes begin at 1,000,000.
     func warmUp(connections: Int = 1, sourceLocation: SourceLocation = #_sourceLocation) {
         pool.start()
         var tag: UInt64 = 1_000_000

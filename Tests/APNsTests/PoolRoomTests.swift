@@ -9,8 +9,8 @@ import Testing
 
 /// Connections that a pool wants but has no room for, and connections that it has but no longer wants.
 @Suite(.ownThread) struct PoolRoomTests {
-    /// The maximum time of each step in milliseconds. A pool that treats a lack of room as a failed
-    /// connection waits at least 30 s, so it exceeds this time.
+    /// The maximum time of each step in milliseconds. If a pool treated a lack of room as a failed connection, it would
+    /// wait at least 30 s, half of the base of its back-off, and so exceed this time.
     private static let soonMilliseconds: Int64 = 25_000
 
     private func fixture(connectionsMin: Int, budget: ConnectionBudget) throws -> PoolFixture {
@@ -57,7 +57,7 @@ import Testing
         fixture.turn(until: { otherPool.gauges.connectionsReady == 1 })
         fixture.warmUp()
         fixture.turn(until: { fixture.pool.gauges.awaitsRoom })
-        // Waits long enough that the pool asks for room several times.
+        // Waits long enough that the pool asks for room again.
         let end = fixture.loop.nowMilliseconds + ConnectionOpening.roomWaitMilliseconds.upperBound
         fixture.turn(until: { fixture.loop.nowMilliseconds >= end })
         #expect(fixture.pool.connections.count == 1 && budget.count == 2)
@@ -141,8 +141,8 @@ import Testing
         #expect(fixture.pool.connections.count == 1 && fixture.pool.statistics.connectionsOpened == 1)
     }
 
-    /// The pool has more connections than it wants. At the next interval it closes the connection with less
-    /// work.
+    /// The pool has two connections more than it wants. At the end of each sizing interval, it retires the connection
+    /// with the fewest pushes in flight.
     @Test func `A surplus connection is closed at the next interval`() throws {
         let fixture = try PoolFixture {
             $0.connectionsMax = 3

@@ -67,8 +67,8 @@ import Testing
         #expect(fixture.pool.interval.roundTripMillisecondsMin == .max)
     }
 
-    /// The pool wants a second connection, but never gets one, for example without a network. When the demand
-    /// has fallen, the pool stops waiting for it.
+    /// The pool wants a second connection, but never gets one, for example without a network. When the demand has
+    /// fallen, the pool no longer wants the second connection.
     @Test func `A connection that never came up is given up`() throws {
         var sizing = try sizing()
         #expect(
@@ -120,7 +120,7 @@ import Testing
             )
                 == .grow
         )
-        // The second connection is still being opened, so the pool opens no third one.
+        // The second connection is still being opened, so the pool wants no third one.
         #expect(
             sizing.end(
                 interval(starvedMilliseconds: 1_000),
@@ -205,8 +205,8 @@ import Testing
                 ) == .grow
             )
         }
-        // Three connections have 300 streams. The pool keeps the fourth connection while more than half of
-        // 300 pushes are in flight.
+        // Three connections have 300 streams. The pool keeps the fourth connection while the peak of an interval is
+        // above half of that: above 150 pushes in flight.
         #expect(
             sizing.end(interval(peak: 151), openConnections: 4, streamsPerConnection: 100, nowMilliseconds: 1_000)
                 == .none
@@ -280,7 +280,7 @@ import Testing
         }
         #expect(countsByAddress.values.sorted() == [1, 1, 1])
         #expect(budget.acquire(preferred: [addresses[1]], all: addresses, isNeeded: false) == addresses[1])
-        // The preferred address already has its two connections, so the budget grants the other address.
+        // The preferred address already has its two connections, so the budget grants another address.
         let otherAddress = try #require(budget.acquire(preferred: [addresses[1]], all: addresses, isNeeded: false))
         #expect(otherAddress != addresses[1])
         #expect(budget.acquire(preferred: [], all: addresses, isNeeded: false) == nil)
@@ -358,7 +358,7 @@ import Testing
     }
 }
 
-/// A server that answers each request after 20 ms.
+/// Answers each request to the fixture's server 20 ms after its arrival.
 private final class DelayedServer: TimerHandler {
     private unowned let fixture: PoolFixture
     private var heldRequests: [(request: ServedRequest, due: Int64)] = []

@@ -93,8 +93,8 @@ import Testing
         #expect(fixture.pool.opening.waitMilliseconds(nowMilliseconds: fixture.loop.nowMilliseconds) > 0)
     }
 
-    /// A new connection gets the next push first. If it kept this priority after a 503, an overloaded server
-    /// at one address would get every push of a slow pool, and open the pool's breaker.
+    /// The pool prefers a new connection for the next push. If the connection kept this priority after a 503, an
+    /// overloaded server at one address would get every push of a pool with few pushes, and open the pool's breaker.
     @Test func `A new connection whose server answers 503 loses its priority`() throws {
         let fixture = try PoolFixture {
             $0.connectionsMax = 2
@@ -119,7 +119,8 @@ import Testing
         #expect(try fixture.recorder.only(4).status == 503, "each interval tries the connection once")
     }
 
-    /// Even with few pushes, a new connection gets the next one, to test whether it works.
+    /// A new connection gets the next push, even if the first connection has free streams. This push tests the new
+    /// connection.
     @Test func `A new connection gets the next push`() throws {
         let fixture = try PoolFixture {
             $0.connectionsMax = 2

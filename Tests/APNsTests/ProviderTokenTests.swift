@@ -75,7 +75,7 @@ import Testing
         #expect(connection.token !== oldToken)
     }
 
-    /// A connection pinned a token less than 20 minutes ago, and the token has expired. APNs allows the
+    /// A connection pinned a token less than 20 minutes ago, and the token is now too old to use. APNs allows the
     /// connection no second token so soon, so the pool replaces the connection.
     @Test func `A connection never gets two tokens within 20 minutes`() throws {
         let fixture = try PoolFixture()
@@ -103,7 +103,7 @@ import Testing
         #expect(Set(tokensByConnection.values.joined()).count == 2)
     }
 
-    /// A connection pins a token that is already due for renewal. The review comes before the token is 55
+    /// A connection pins a token that is already due for renewal. The review comes at the latest when the token is 55
     /// minutes old. The connection may change its token only 20 minutes after the pinning.
     @Test func `Pinning a token late keeps Apple's rules`() {
         for age in stride(from: ProviderTokenTimes.renewalAgeSeconds, to: ProviderTokenTimes.ageSecondsMax, by: 1) {
@@ -157,7 +157,7 @@ import Testing
         #expect(fixture.recorder.count(.answered) == fixture.recorder.responses)
         #expect(fixture.recorder.answeredOnceCount == fixture.recorder.responses)
         #expect(fixture.recorder.retirementCauses == [.providerToken, .providerToken])
-        // Each connection carried tokens of one key only.
+        // Each connection carried at least one push.
         #expect(fixture.server.connections.allSatisfy { $0.requests > 0 })
     }
 
@@ -206,8 +206,8 @@ import Testing
         fixture.warmUp()
         let newKeyPath = Shared.keyPath("Idle.p8")
         try writeFile(newKeyPath, privateKeyPEM(curve: NID_X9_62_prime256v1), mode: 0o600)
-        // Waits for the end of the measuring interval in which the pool sent its first push. In the next
-        // interval the pool is idle.
+        // Waits for the end of the sizing interval in which the pool sent its first push. In the next interval the
+        // pool is idle.
         fixture.turn(until: { fixture.pool.interval.pushesEnded == 0 })
         try fixture.pool.tokenSource.offer(SigningKey(path: newKeyPath), keyIdentifier: "NEXTKEY000")
         let began = fixture.pool.intervalBeganMilliseconds
@@ -216,8 +216,8 @@ import Testing
         #expect(fixture.pool.tokenSource.takeTrialToken(unixSeconds: fixture.loop.wallMilliseconds / 1_000) != nil)
     }
 
-    /// A second new key replaces the first one during the trial of the first one. The connections for this
-    /// trial are closed although their pushes have no response yet.
+    /// A second new key replaces the first one during the trial of the first one. The pool retires the connection of
+    /// this trial, although its push has no response yet.
     @Test func `The connection of a dropped key is closed`() throws {
         let fixture = try PoolFixture()
         fixture.warmUp()
@@ -238,8 +238,8 @@ import Testing
         #expect(fixture.pool.connections.first { $0.phase == .draining }?.identifier == 2)
     }
 
-    /// APNs refuses the key in use from the first push on. The next key replaces it, in every pool that has
-    /// tried it.
+    /// APNs refuses the key in use from the first push on. The next key replaces it, whether this pool or another pool
+    /// tries the next key.
     @Test(arguments: [false, true]) func `A refused key is replaced by the next`(isProvenElsewhere: Bool) throws {
         let fixture = try PoolFixture {
             $0.breaker.forbiddenMax = 1
@@ -303,7 +303,7 @@ import Testing
         #expect(fixture.submit(100_000))
     }
 
-    /// The key file is replaced in place, by a rename, and by another target of a link to its directory.
+    /// The key file is replaced by another target of a symbolic link to its directory, and in place.
     @Test func `A replaced key file is noticed`() throws {
         let directory = Shared.keyPath("mounted")
         for name in ["", "/one", "/two", "/three"] { mkdir(directory + name, 0o700) }

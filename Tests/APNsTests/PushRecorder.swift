@@ -1,7 +1,7 @@
 import APNs
 import Testing
 
-/// A recorded answer.
+/// A copy of a ``PushResponse``, which itself is valid only while the recorder handles it.
 struct RecordedResponse: Equatable {
     var kind: PushResponse.Kind
     var status: UInt16
@@ -47,7 +47,7 @@ final class PushRecorder: PushHandler {
 
     func poolReported(_ event: PoolEvent) { events.append(event) }
 
-    /// Returns the only answer to a push. Fails the test if there are more or none.
+    /// Returns the only response to a push. Fails the test if the push got several responses or none.
     func only(_ tag: UInt64, sourceLocation: SourceLocation = #_sourceLocation) throws -> RecordedResponse {
         let all = outcomes[tag] ?? []
         #expect(all.count == 1, "answers to push \(tag)", sourceLocation: sourceLocation)

@@ -32,7 +32,7 @@ struct Reply {
 
     /// The header fields; nil sends no header, and only `end`.
     var fields: [(name: String, value: String)]? = [(":status", "200")]
-    /// 103 Early Hints to send before the header.
+    /// Whether the server sends a response 103 (Early Hints) before this one.
     var isPrecededByHints = false
     var body: [UInt8] = []
     /// The maximum number of body bytes in each DATA frame.
@@ -274,7 +274,7 @@ final class ServerConnection: StreamHandler, TurnEndHandler {
         }
     }
 
-    /// The bytes of the client's header table, as the server stores it.
+    /// The size, in bytes, of the HPACK table that the client's requests have filled, as the server stores it.
     var headerTableBytes: Int { nghttp2_session_get_hd_inflate_dynamic_table_size(session) }
 
     func nextBodyPart(

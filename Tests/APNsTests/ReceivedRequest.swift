@@ -5,7 +5,7 @@ struct ReceivedRequest: Equatable {
     var fields: [[String]] = []
     var body: [UInt8] = []
 
-    /// The complete requests in a log, in the order of their connections and streams.
+    /// Returns the complete requests in a log, in the order of their connections and streams.
     static func read(_ log: String) -> [ReceivedRequest] {
         var requests: [String: ReceivedRequest] = [:]
         var order: [String] = []

@@ -6,7 +6,7 @@ import Testing
 
 /// The outcomes of responses of every kind.
 @Suite(.ownThread) struct ResponseTests {
-    /// Apple's table for `/3/device`, with the action that the reference gives for each row.
+    /// Apple's table for `/3/device`, with the disposition that each row must get.
     static let table: [(status: UInt16, reason: String, expected: ResponseDisposition)] = [
         (400, "BadCollapseId", .rejected), (400, "BadDeviceToken", .tokenSuspect),
         (400, "BadExpirationDate", .rejected), (400, "BadMessageId", .rejected), (400, "BadPriority", .rejected),
@@ -56,8 +56,8 @@ import Testing
         }
         let knownReasons = Set((Self.table + BroadcastTests.table).map(\.reason))
         #expect(knownReasons.count == Reason.allCases.count - 2)
-        // `IdleTimeout` and `Shutdown` each close a connection, and so do the three faults of the provider
-        // token.
+        // `IdleTimeout` and `Shutdown` each retire a connection. So do the three reasons for which a token must be
+        // replaced: `ExpiredProviderToken`, `UnrelatedKeyIdInToken` and `TooManyProviderTokenUpdates`.
         #expect(fixture.recorder.retirementCauses.count { $0 == .serverClosing } == 2)
         #expect(fixture.recorder.retirementCauses.count { $0 == .providerToken } == 3)
     }

@@ -195,7 +195,7 @@ import Testing
         }
     }
 
-    /// MAX_CONCURRENT_STREAMS changes from 1,000 to 1 with a thousand in flight, and back.
+    /// MAX_CONCURRENT_STREAMS changes from 1,000 to 1 while a thousand pushes are in flight, and later back.
     @Test func `The limit of streams falls and rises`() async throws {
         try await SimulatorFixture.run { fixture in
             var faults = Faults()

@@ -7,7 +7,8 @@ import Testing
 @testable import APNs
 @testable import Reactor
 
-/// A pool with the simulator. It sends pushes as a lane does, and reads the simulator's log of them.
+/// A simulator with one phone that has a Live Activity. Tests send pushes to this activity through a pool, and read the
+/// simulator's log of the pushes.
 struct SimulatorFixture {
     static let app = "com.example.scores"
 
@@ -86,7 +87,7 @@ struct SimulatorFixture {
         var isApplied: Bool
     }
 
-    /// Returns the log lines by push. The log is complete only after the simulator has stopped.
+    /// Returns the log lines of each push, by its tag. The log is complete only after the simulator has stopped.
     func log() throws -> [UInt64: [Entry]] {
         var entries: [UInt64: [Entry]] = [:]
         for line in try String(contentsOfFile: logFile, encoding: .utf8).split(separator: "\n") {
@@ -126,7 +127,7 @@ struct SimulatorFixture {
 
 /// The outcomes of pushes with all their attempts.
 struct SentPushes: Sendable {
-    /// The answers to each push, in order.
+    /// The responses to the attempts of each push, in order, by the push's tag.
     var responses: [UInt64: [RecordedResponse]] = [:]
     var closeCauses: [CloseCause] = []
     var connectionsOpened = 0
@@ -136,7 +137,7 @@ struct SentPushes: Sendable {
     var streamLimits: [Int] = []
     /// The maximum number of pushes in flight on all connections together.
     var inFlightPeak = 0
-    /// How many times a connection had free streams but no room in its window.
+    /// How many times, after all possible submissions, a connection had free streams but too small a send window.
     var windowStops = 0
     /// The room left in each connection's window after the last answer, in bytes.
     var sendWindows: [Int64] = []
@@ -181,9 +182,8 @@ struct SentPushes: Sendable {
         )
     }
 
-    /// Sends pushes as a lane does. A push that was not processed is sent again at once on another
-    /// connection; after an overload it is sent again later. An ambiguous push is not sent again, because a
-    /// phone may have it.
+    /// Sends each push again as long as its response permits that, if possible on another connection. Unlike a lane, it
+    /// does not wait before it sends a push again. An ambiguous push is not sent again, because a phone may have it.
     private final class Sender {
         let loop: EventLoop
         let recorder = PushRecorder()

@@ -5,7 +5,7 @@ import Testing
 
 @testable import HTTP
 
-/// The client with our server, and with peers that do not speak HTTP.
+/// The client with our server, and with peers that send one fixed text, whether it is HTTP or not.
 @Suite(.timeLimit(.minutes(5)))
 struct ClientTests {
     private static func client(_ port: UInt16, _ path: String = "/") -> HTTPClient {
@@ -106,7 +106,7 @@ struct ClientTests {
             client.interruption = interruption
             let error = #expect(throws: HTTPClientError.self) { try client.request() }
             #expect(error?.cause == (isInterrupted ? .interrupted : .timedOut))
-            // An interruption may come before the request is sent, so the server may get none.
+            // An interruption may come before the client sends its request, so the server may get no request.
             if !isInterrupted { try await keptExchanges.next().answer(.plain(200)) }
         }
     }

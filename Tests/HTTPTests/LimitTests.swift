@@ -56,8 +56,7 @@ struct LimitTests {
             var disconnectedClient: RawHTTPClient? = try server.connect()
             disconnectedClient?.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
             let exchange = try await exchanges.next()
-            // The client has closed, but the handler of its request still works, so its connection still
-            // counts.
+            // The client has closed its connection. Its request still counts, because the handler keeps the exchange.
             disconnectedClient = nil
             #expect(try server.connect().get("/").status == 503)
             exchange.answer(.plain(200))

@@ -24,7 +24,7 @@ extension ReactorTests {
 
         @Test func `An address in use is an error, and is free again after close`() throws {
             let loop = try EventLoop()
-            // No other process gets this port in the meantime.
+            // The system gives a port of `unusedLoopbackPort` to no other socket in the meantime.
             let address = SocketAddress.loopback(port: try Listener.unusedLoopbackPort())
             let server = try StreamServer(loop: loop, address: address)
             #expect(throws: SystemError(code: EADDRINUSE, operation: "bind")) {
@@ -105,8 +105,8 @@ extension ReactorTests {
             let recorder = StreamRecorder()
             let client = Stream(loop: loop, handler: recorder)
             client.connect(to: server.address, tls: tls, serverName: "localhost", timeoutMilliseconds: 5_000)
-            // The client closes a third of the connections before they are complete. The server closes
-            // another third, and the client closes the last third.
+            // The client closes a third of the connections before they are established. Of the established connections,
+            // the server closes one half, and the client closes the other half.
             if round % 3 != 0 {
                 turn(loop) {
                     recorder.connectedCount == 1 && server.connections.first?.recorder.connectedCount == 1
@@ -123,7 +123,7 @@ extension ReactorTests {
                 }
             }
             server.forgetConnections()
-            // Lets the connections that were closed half-way arrive and end.
+            // Lets the connections that the client closed too early reach the server and end.
             for _ in 0..<2 { loop.turn(waitMilliseconds: 0) }
             server.forgetConnections()
             if round == 20 { before = openDescriptorCount() }

@@ -157,8 +157,8 @@ extension ReactorTests {
             )
             turn(loop) { recorder.isClosed && testServer.connections.first?.recorder.isClosed == true }
             let serverRecorder = try #require(testServer.connections.first?.recorder)
-            // A side that requires a protocol fails the handshake if none is agreed. With TLS 1.3 the other
-            // side may only see the connection end.
+            // A side that has protocols fails the handshake if the sides agree on none. With TLS 1.3, the other side
+            // may first complete its handshake, and then see only the end of the connection.
             #expect(recorder.connectedCount == 0 || client.isEmpty)
             #expect(serverRecorder.connectedCount == 0 || server.isEmpty)
             #expect(recorder.error?.code == .handshakeFailed || client.isEmpty)
@@ -206,8 +206,8 @@ extension ReactorTests {
             var option = linger(l_onoff: 1, l_linger: 0)
             setsockopt(connection.descriptor, SOL_SOCKET, SO_LINGER, &option, socklen_t(MemoryLayout<linger>.size))
             let spare = open("/dev/null", O_RDONLY)
-            // Closes the socket by putting another file under its number, because closing the stream may
-            // first send an orderly end.
+            // Closes the socket by putting another file under its descriptor. The stream's own `close` would first send
+            // an orderly end under TLS.
             pair.loop.remove(descriptor: connection.descriptor)
             dup2(spare, connection.descriptor)
             close(spare)
@@ -267,8 +267,8 @@ extension ReactorTests {
         @Test func `Our own failure is reported even if the peer's end arrives with it`() throws {
             let pair = try StreamPair(.tls13)
             let connection = try pair.connect()
-            // The last bytes and the end are read at once. Between them the handler writes more than the
-            // limit.
+            // The client reads the peer's last byte and the peer's end in one turn. When the handler gets the byte, it
+            // writes more than the limit.
             pair.recorder.onReceived = { stream, _ in stream.write(patternedBytes(Stream.outputBytesMax + 1)) }
             connection.stream.write([1])
             connection.stream.flush()

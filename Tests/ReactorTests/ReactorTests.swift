@@ -1,7 +1,6 @@
 import Testbed
 import Testing
 
-/// All tests are serialized, because some count the process's descriptors or allocations, or lower its
-/// limits.
+/// The tests run one after the other. Some measure times, which other busy tests would lengthen.
 @Suite(.serialized, .ownThread)
 struct ReactorTests {}

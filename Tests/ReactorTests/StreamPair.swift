@@ -16,7 +16,9 @@ struct StreamPair {
         var isTLS: Bool { self == .tls13 || self == .tls12 }
     }
 
-    /// Connects the pair, unless `prepare` keeps the server from accepting.
+    /// Begins to connect the client. `connect` waits until both sides are connected.
+    ///
+    /// - Parameter prepare: gets the recorder of each connection that the server accepts, before its first event.
     init(_ kind: Kind, prepare: ((StreamRecorder) -> Void)? = nil) throws {
         loop = try EventLoop()
         let certificates = kind.isTLS ? try TestCertificates() : nil

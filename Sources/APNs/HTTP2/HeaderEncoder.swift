@@ -62,7 +62,7 @@ struct HeaderEncoder: ~Copyable {
     private var usesTable = true
     private var tableBytesAllowed = HeaderEncoder.tableBytesMax
     /// The table sizes that SETTINGS announced since the last request: the smallest and the last (RFC 7541,
-    /// section 4.2).
+    /// section 4.2). Nil if there was none.
     private var pendingTableSizes: (least: Int, last: Int)?
 
     /// The constant pieces of a block. `frontPiece` is the piece before the path. `priority5Piece` and

@@ -122,7 +122,7 @@ struct Huffman: @unchecked Sendable {
                 if length == 0 || length > availableBits {
                     // Load more input first, so that a long code is complete when it is decoded or rejected.
                     if availableBits < Self.codeBitsMax, position < input.count { break }
-                    // All remaining bits are ones. Fewer than eight of them are padding.
+                    // If all remaining bits are ones, they are padding. Eight or more bits of padding are not valid.
                     if invertedBits == 0 { return availableBits < 8 ? count : nil }
                     guard length == 0, let long = decodeLongCode(UInt32(truncatingIfNeeded: ~invertedBits &>> 32))
                     else {
@@ -142,8 +142,8 @@ struct Huffman: @unchecked Sendable {
 
     /// Decodes the code at the start of `bits`, and returns its symbol and its length in bits.
     private func decodeLongCode(_ bits: UInt32) -> (UInt8, Int)? {
-        // A longer code has a larger value. So the code's length is the greatest length whose first code is
-        // not larger than the bits.
+        // Left-aligned, a longer code has a larger value. So the code's length is the greatest length whose first code
+        // is not larger than the bits.
         var length = Int(Self.shortBits) + 1
         while length < Self.codeBitsMax, bits >= firstCodes[length + 1] { length += 1 }
         guard bits < firstCodes[Self.codeBitsMax + 1] else { return nil }

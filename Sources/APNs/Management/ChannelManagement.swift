@@ -32,7 +32,7 @@ struct ManagementFault: Error, Sendable, Equatable {
 /// Why a request to the management service did not succeed.
 public struct ChannelError: Error, Sendable, Equatable, CustomStringConvertible {
     public enum Cause: Sendable, Equatable {
-        /// APNs answered with a reason.
+        /// APNs answered with another status than the documented one for success. The reason may be `absent`.
         case refused(Reason)
         /// APNs did not process the request.
         case unsent

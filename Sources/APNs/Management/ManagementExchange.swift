@@ -10,7 +10,7 @@ struct ManagementRequest: Sendable {
 
     var method: Method
     var path: String
-    /// Header fields that only this request has. Names are in lower case.
+    /// The header fields besides those that every request has. Names are in lower case.
     var fields: [(name: String, value: String)] = []
     var body: [UInt8] = []
 }
@@ -22,7 +22,8 @@ struct ManagementResponse: Sendable {
     var body: [UInt8]
 }
 
-/// A connection to the management service for one request. It runs its own loop on the thread of the caller.
+/// A connection to the management service for one request. It runs its own loop on the thread of the caller. Its
+/// phases:
 ///
 /// - `connecting`: resolves the name, connects, and negotiates TLS. Next: `awaitingSettings` when both sides
 ///   agree on *h2*, or `ended`.
@@ -31,8 +32,8 @@ struct ManagementResponse: Sendable {
 /// - `awaitingResponse`: waits for the whole response. Next: `ended`.
 /// - `ended`: has a response or a fault. No phase follows.
 ///
-/// Before `awaitingResponse`, APNs cannot have carried out the request. In `awaitingResponse`, only a response shows whether
-/// APNs has carried out the request.
+/// Before `awaitingResponse`, APNs cannot have carried out the request. In `awaitingResponse`, only a response shows
+/// whether APNs has carried out the request.
 final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
     /// The most addresses of the host to which the exchange tries to connect, one after another.
     private static let addressesMax = 8
@@ -204,8 +205,8 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
         sendRequest()
     }
 
-    /// Sends the request. Ends the exchange without sending it if the body does not fit into the flow-control
-    /// windows.
+    /// Sends the request. If the request's body does not fit into the flow-control windows, sends nothing and ends the
+    /// exchange.
     private func sendRequest() {
         guard request.body.count <= min(65_535, Int(peerSettings.initialWindowBytes)) else {
             phase = .awaitingSettings

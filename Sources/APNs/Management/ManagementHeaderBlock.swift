@@ -2,7 +2,7 @@
 /// because a few requests an hour need no compression. ``HeaderDecoder`` cannot serve here, because it does
 /// not keep the texts of fields.
 enum ManagementHeaderBlock {
-    /// The table size in our SETTINGS. 0 forbids the server to index fields.
+    /// The table size in our SETTINGS. 0 keeps the server from adding fields to a dynamic table.
     static let tableBytes: UInt32 = 0
     /// The longest encoded name or value that the decoder accepts.
     private static let stringBytesMax = 8_192

@@ -28,8 +28,8 @@ package struct HTTPFields: Sendable, Equatable {
         all.filter { $0.name == name }.map(\.value)
     }
 
-    /// Whether the word is in the comma-separated list of a field with this name. The list may be in any
-    /// case.
+    /// Whether the word is in the comma-separated list of a field with this name. Upper and lower case in the list are
+    /// equal.
     ///
     /// - Parameters:
     ///   - name: in lower case.

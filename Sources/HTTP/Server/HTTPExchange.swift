@@ -11,7 +11,8 @@ package final class HTTPExchange: Sendable {
     private let connectionNumber: UInt64
     private let isAnswered = Atomic<Bool>(false)
 
-    /// - Precondition: the inbox has counted the exchange and the bytes of its body.
+    /// - Precondition: the caller has counted the exchange (`beginExchange`) and the bytes of its body
+    ///   (`addBodyBytes`) in the inbox.
     init(_ head: HTTPRequestHead, body: [UInt8], inbox: HTTPServerInbox, connectionNumber: UInt64) {
         self.head = head
         self.body = body
@@ -24,8 +25,8 @@ package final class HTTPExchange: Sendable {
         inbox.endExchange(bodyBytes: body.count)
     }
 
-    /// Answers the request, from any thread. Only the first call for an exchange has an effect. It does
-    /// nothing if the client has disconnected.
+    /// Answers the request, from any thread. Only the first call for an exchange has an effect. If the client has
+    /// disconnected, the response is dropped.
     package func answer(_ response: HTTPResponse) {
         guard claimResponse() else { return }
         inbox.post(.answer(response, connectionNumber: connectionNumber))

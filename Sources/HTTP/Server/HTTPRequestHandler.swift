@@ -1,5 +1,5 @@
-/// Answers the requests of a server. The server calls it only on its own thread. The handler must not block
-/// this thread.
+/// Answers the requests of a server. All calls come on the server's own thread, and the handler must not block this
+/// thread.
 package protocol HTTPRequestHandler: AnyObject {
     /// - Returns: the response; nil if the handler answers later, by `HTTPExchange.answer` or
     ///   `HTTPExchange.stream`.

@@ -10,7 +10,7 @@ package final class HTTPResponseStream: Sendable {
         case taken
         /// The stream has no room for the bytes. None of them will be sent.
         case skipped
-        /// The stream was finished, or the client has disconnected. None of the bytes will be sent.
+        /// The stream was finished, or the client or the server ended the connection. None of the bytes will be sent.
         case ended
     }
 
@@ -36,7 +36,7 @@ package final class HTTPResponseStream: Sendable {
     private let connectionNumber: UInt64
     private let state: Mutex<State>
 
-    /// - Precondition: the inbox has counted the stream.
+    /// - Precondition: the caller has counted the stream with `beginStream` of the inbox.
     init(head: HTTPResponse, inbox: HTTPServerInbox, connectionNumber: UInt64) {
         self.head = head
         self.inbox = inbox
@@ -44,8 +44,8 @@ package final class HTTPResponseStream: Sendable {
         state = Mutex(State(waitingBytes: head.body))
     }
 
-    /// Whether the server sends nothing more: the stream was finished and the server took its last bytes, or
-    /// the client has disconnected.
+    /// Whether nothing more is sent: the stream was finished and the server took its last bytes, or the client or the
+    /// server ended the connection.
     package var hasEnded: Bool { state.withLock { $0.hasEnded } }
 
     /// Appends bytes to the body. Either all of them are sent, or none.

@@ -1,9 +1,9 @@
 /// The limits of a server. The defaults suit a server of small pages, which takes no bodies. A server that
 /// takes bodies must set `bodyBytesMax` and `totalBodyBytesMax`.
 package struct HTTPServerLimits: Sendable {
-    /// The most connections. At this limit, a new connection replaces the one that is nearest to its deadline
-    /// among the connections without an unanswered request. If there is none, the server closes the new
-    /// connection.
+    /// The most connections. At this limit, the server closes the connection that is nearest to its deadline, to make
+    /// room for a new one. It spares connections whose request waits for the handler, or whose `HTTPResponseStream` is
+    /// open. If there are no others, the server closes the new connection.
     package var connectionsMax = 64
     /// The most bytes of the request line and the header fields.
     package var headBytesMax = HTTPHead.bytesMax
@@ -22,14 +22,15 @@ package struct HTTPServerLimits: Sendable {
     package var headTimeoutMilliseconds: Int64 = 10_000
     /// The longest time from the end of a head to the end of its body.
     package var bodyTimeoutMilliseconds: Int64 = 60_000
-    /// The longest time until the handler's response. After it, the client gets status 503.
+    /// The longest time from the end of a request to the handler's response. After this time, the client gets status
+    /// 503.
     package var responseTimeoutMilliseconds: Int64 = 120_000
     /// The longest time until the next request of a connection, and until a client takes more bytes of a
     /// waiting response.
     package var idleTimeoutMilliseconds: Int64 = 30_000
 
     /// The most pipelined requests that one read may begin to answer. A client that sends more gets status
-    /// 400; no common client does.
+    /// 400; no common client sends so many.
     static let requestsPerReadMax = 16
     /// If more bytes than this follow an unanswered request, the server pauses reading from the connection.
     static let pipelinedBytesMax = 16_384

@@ -47,7 +47,8 @@ final class HTTPServerLoop: ListenerHandler, TimerHandler, DescriptorHandler {
         connection.start()
     }
 
-    /// If the limit of connections is reached, closes one that has no unanswered request.
+    /// If the limit of connections is reached, closes the connection with the earliest deadline among those that are
+    /// not busy (`isBusy`).
     ///
     /// - Returns: whether one more connection may be accepted.
     private func makeRoom() -> Bool {
