@@ -32,8 +32,8 @@ extension Simulator {
         } catch let error as SimulatorError {
             throw error
         } catch {
-            // The thread did not start, so it must not be stopped through its mailbox, whose work nobody
-            // runs.
+            // The thread did not start, so it is not in `running.threads`, and `stopThreads` does not wait
+            // for it.
             throw SimulatorError(.cannotListen, "\(error)")
         }
     }

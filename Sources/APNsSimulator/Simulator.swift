@@ -15,8 +15,7 @@ import Synchronization
 ///
 /// Other processes can use the same functions over HTTP: see `ControlInterface`.
 ///
-/// Safe to use from any thread. The service's thread owns the devices, so it runs the closures of
-/// `withDevices`.
+/// Safe to use from any thread. The closures of `withDevices` run on the service's first thread.
 public final class Simulator: Sendable {
     public let configuration: SimulatorConfiguration
     private let state = Mutex(State.stopped)
@@ -176,7 +175,7 @@ public final class Simulator: Sendable {
 
     // MARK: - Devices
 
-    /// Runs a closure on the devices, on the service's thread, and returns its result.
+    /// Runs a closure on the devices, on the service's first thread, and returns its result.
     ///
     /// - Parameter body: gets the devices and the time of the simulated world, UNIX milliseconds. Pushes wait
     ///   while the closure runs.
@@ -201,12 +200,13 @@ public final class Simulator: Sendable {
         }
     }
 
-    /// Returns registrations from a cursor on, and the next cursor. If there are none yet, waits for one.
+    /// Returns registrations from a cursor on, and the next cursor. If there are none yet, waits for one, at
+    /// most `waitMilliseconds`.
     ///
     /// - Parameters:
     ///   - cursor: 0 at first, then the cursor that the last call returned.
     ///   - limit: the most records, at least 1.
-    ///   - waitMilliseconds: 0 to 60,000.
+    ///   - waitMilliseconds: 0 to 60,000. A larger number counts as 60,000.
     public func registrations(
         since cursor: Int,
         limit: Int = 1_000,

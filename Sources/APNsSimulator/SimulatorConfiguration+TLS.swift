@@ -1,8 +1,8 @@
 import Reactor
 
 extension SimulatorConfiguration.Security {
-    /// Makes the TLS context of the service. If it makes a certificate authority, it also returns the
-    /// authority's file.
+    /// Makes the TLS context of the service; nil for cleartext. `caFile` is the file of the certificate
+    /// authority; nil if this call makes none.
     func context(host: String) throws(SimulatorError) -> (tls: TLSContext?, caFile: String?) {
         do throws(TLSError) {
             switch self {

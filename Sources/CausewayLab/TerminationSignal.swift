@@ -6,8 +6,8 @@ import Glibc
 /// A handler catches the signals. To block them in one thread would not be enough, because the runtime
 /// already has other threads, and the signal would end the process through one of these.
 struct TerminationSignal {
-    /// A pipe: the handler writes to it, and `wait` reads from it. The process has one pipe, because it has
-    /// one set of handlers. The pipe is never closed.
+    /// A pipe: the handler writes to it, and `wait` waits until it has data. The process has one pipe,
+    /// because it has one set of handlers. The pipe is never closed.
     private static let ends: (reading: Int32, writing: Int32) = {
         var ends: [Int32] = [-1, -1]
         precondition(pipe(&ends) == 0, "a process that just started has descriptors left")

@@ -168,7 +168,7 @@ import Testing
             let devices = #"{"app":"\#(SimulatorFixture.app)","devices":["by-push"]}"#
             try send(1, 0)
             #expect(try await fixture.control("POST", "/offline", devices).status == 200)
-            // The phone got these messages before it went off line, so APNs does not send them again.
+            // The phone got this message before it went off line, so APNs does not send the message again.
             #expect(try await fixture.control("POST", "/online", devices).status == 200)
             #expect(try await fixture.effects("m7") == ["started": 1, "shown": 1])
             #expect(try await fixture.control("POST", "/offline", devices).status == 200)

@@ -85,8 +85,8 @@ import Testing
         #expect(fixture.push(Self.update(1), token: tokens[1_234]) == (.success, .shown))
         #expect(fixture.model.compactPhones.crowds[0].phones[1_234].pushes == 1)
         #expect(try fixture.phonesByTimestamp() == [0: 1_999, Int(Self.now) + 1: 1])
-        // The same crowd in another model has the same tokens. A token with any other digit belongs to no
-        // phone.
+        // The same crowd in another model has the same tokens. If one digit of a token is changed, the token
+        // belongs to no phone.
         #expect(CompactCrowd(app: "app", name: "fan-", count: 1).token(7) == tokens[7])
         for digit in stride(from: 0, to: 160, by: 7) {
             var digits = Array(tokens[3].utf8)

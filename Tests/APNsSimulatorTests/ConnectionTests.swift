@@ -155,7 +155,7 @@ import Testing
 }
 
 @Suite(.ownThread) struct FaultTests {
-    /// Sends 200 pushes on one connection, and returns how many had each outcome.
+    /// Sends 200 pushes on one connection, and returns how many got each response or error code.
     private func outcomes(_ fixture: SimulatorFixture, _ faults: Faults) async throws -> [String: Int] {
         let client = try fixture.connect()
         _ = try client.perform(fixture.headers(), body: fixture.update(home: 0))

@@ -11,10 +11,10 @@ import Testing
     private static let startSeconds: Int64 = 1_790_000_000
 
     struct Step: Sendable {
-        /// Seconds after the beginning.
+        /// When the push arrives, seconds after the beginning.
         var at: Int64 = 10
         var event = "update"
-        /// Seconds after the beginning.
+        /// The push's timestamp, seconds after the beginning; nil: equal to `at`.
         var timestamp: Int64?
         var home: Int? = 1
         var extraMembers = ""

@@ -191,8 +191,8 @@ final class H2Client {
         return stream
     }
 
-    /// Sends and receives until the condition holds or the server closes. Throws if nothing comes for this
-    /// many seconds.
+    /// Sends and receives until the condition holds. Throws if the server closes the connection first, or if
+    /// nothing comes for this many seconds.
     func run(seconds: Int = 120, until condition: (H2Client) -> Bool) throws {
         var timeout = timeval(tv_sec: seconds, tv_usec: 0)
         setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &timeout, socklen_t(MemoryLayout<timeval>.size))
@@ -224,8 +224,8 @@ final class H2Client {
 
     func ping() { nghttp2_submit_ping(session, 0, nil) }
 
-    /// Sends all requests and a PING, and waits for the answer to the PING. The server answers it only after
-    /// it has processed all earlier requests.
+    /// Sends all requests and a PING, and waits for the answer to the PING. The server answers a PING only
+    /// after it has processed all earlier requests.
     func runUntilJudged() throws {
         // nghttp2 sends a PING before queued requests, so the requests must be sent first.
         try run { _ in true }

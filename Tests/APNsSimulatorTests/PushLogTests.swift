@@ -57,8 +57,8 @@ import Testing
         #expect(abs((line["time"] as? Int ?? 0) / 1_000 - now) < 3_600)
     }
 
-    /// A disk becomes full, and then has room again. Lost lines are counted, and each line in the file is
-    /// complete.
+    /// A full pipe simulates a disk that becomes full and then has room again. Lost lines are counted, and
+    /// each line in the file is complete.
     @Test func `Lines are complete even if a write takes only a part`() throws {
         var ends: [Int32] = [-1, -1]
         #expect(pipe(&ends) == 0)

@@ -8,7 +8,7 @@ import Testing
 @Suite("Screens", .ownThread) struct ScreenTests {
     private static let birth: Int64 = 1_790_000_000
 
-    /// One response of the screens' interface.
+    /// One response of `DeviceModel.screensJSON`.
     private struct Response {
         var object: [String: Any]
 

@@ -116,12 +116,12 @@ import Testing
                 if expected { acceptedCount += 1 }
             }
         }
-        // Both outcomes occurred often; otherwise the comparison would prove nothing.
+        // Foundation accepted many texts and refused many. Otherwise the comparison would prove nothing.
         #expect((200...1_200).contains(acceptedCount), "\(acceptedCount)")
     }
 
-    /// Texts that RFC 8259 forbids. Foundation's decoder accepts some of them where it does not need the
-    /// value.
+    /// Texts that are no JSON object; RFC 8259 forbids most of them. Foundation's decoder accepts some of
+    /// these where it does not need the value.
     @Test(arguments: [
         "", "null", "[]", "{", "{}x", "{\"a\":1,}", "{'a':1}", "{\"a\":01}", "{\"a\":1.}", "{\"a\":.5}", "{\"a\":+1}",
         "{\"a\":\"\\x\"}", "{\"a\":\"\\ud800\"}", "{\"a\":\"\t\"}", "{\"a\":NaN}", "{\"a\":tru}", "{\"a\" 1}", "{,}",

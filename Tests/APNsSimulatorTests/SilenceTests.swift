@@ -4,7 +4,7 @@ import Testing
 @testable import APNsSimulator
 @testable import Reactor
 
-/// A stream whose connection is half open: the peer sends nothing more.
+/// Whether the simulator still reads from a connection that it leaves half open.
 @Suite struct SilenceTests {
     private func withConnection(_ body: (ServerConnection, Stream) throws -> Void) throws {
         let loop = try EventLoop()

@@ -82,7 +82,8 @@ extension SimulatorFixture {
         )
     }
 
-    /// Returns the activity's content state on its phone, and the number of pushes with each effect.
+    /// Returns the simulator's JSON about an activity. It has the content state on the phone and the number
+    /// of pushes with each effect.
     func screen(_ activity: String) async throws -> [String: Any] {
         try await control("GET", "/activity?app=\(SimulatorFixture.app)&activity=\(activity)").object
     }

@@ -85,7 +85,8 @@ struct ChildProcessTests {
 @Suite("The control client", .ownThread)
 struct ControlClientTests {
     @Test func `The error names the address if nobody answers`() {
-        // Nothing listens at port 1. Another test may have taken a port that was free a moment ago.
+        // Nothing listens at port 1. A port that was free a moment ago would not do, because another test may
+        // have taken it.
         let error = #expect(throws: LabError.self) { try ControlClient(port: 1).request("GET", "/") }
         #expect(error?.reason.contains("127.0.0.1:1: ") == true)
     }

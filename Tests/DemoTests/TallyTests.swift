@@ -86,7 +86,7 @@ struct TallyTests {
         #expect(tally.roundCount(of: .delivered) == 1 && tally.pushes == 49)
     }
 
-    /// The worker itself writes the commands that start activities on devices.
+    /// For a start to an audience, the worker itself writes a command for each device.
     @Test func `The starts of devices do not count as the producer's commands`() {
         var tally = Tally(of: .audiences)
         tally.add(result(.accepted), countsFreshness: true)

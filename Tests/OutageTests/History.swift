@@ -54,7 +54,7 @@ struct History {
         )
     }
 
-    /// Adds the end of an activity's lifetime.
+    /// Adds the push with which Causeway ends an activity whose lifetime is over. This push has no state.
     mutating func endLifetime(of activity: String = "a", at milliseconds: Int64) {
         history.pushes.append(
             OutageHistory.Push(

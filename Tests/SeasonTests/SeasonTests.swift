@@ -56,7 +56,8 @@ struct SeasonTests {
                 let lastOver = balls.last?.over ?? 0
                 for over in 0..<lastOver {
                     let legal = balls.count { $0.over == over && $0.legality == .legal }
-                    // An umpire counted wrongly, so the feed has an over of seven balls without an extra.
+                    // An umpire counted wrongly, so the season's files have an over of seven balls without an
+                    // extra.
                     #expect(legal == 6 || (legal == 7 && balls.allSatisfy { $0.over != over || $0.extraRuns == 0 }))
                 }
                 #expect(balls.count { $0.over == lastOver && $0.legality == .legal } <= 6)

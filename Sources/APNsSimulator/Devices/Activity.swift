@@ -2,18 +2,19 @@
 public enum PushEffect: UInt8, Sendable, CaseIterable {
     /// The Lock Screen shows the push's content.
     case shown
-    /// The activity ended. The Lock Screen now shows the push's content, unless that was older than the shown
-    /// content.
+    /// The push ended the activity. If the push has content that is not older than the shown content, the
+    /// Lock Screen now shows the push's content.
     case ended
     /// A new activity is on the Lock Screen.
     case started
     /// The phone ignored the push, because its timestamp was below that of the shown content.
     case ignoredOld
-    /// The phone ignored the push, because its timestamp was more than 8 h ahead.
+    /// The phone ignored the push, because its timestamp was more than 8 h ahead of the phone's clock.
     case ignoredFuture
     /// The phone ignored the push, because the activity had ended.
     case ignoredAfterEnd
-    /// The app could not decode the push's content state or attributes as its declared types.
+    /// The push lacked the content state or attributes, or the app could not decode them as its declared
+    /// types.
     case undecodable
     /// The push's body is not that of a Live Activity push.
     case malformed
@@ -24,13 +25,16 @@ public enum PushEffect: UInt8, Sendable, CaseIterable {
     /// The push was a start for another attributes type than the one for which its push-to-start token was
     /// issued.
     case wrongAttributesType
-    /// The phone dropped the push, because its budget for pushes was used up.
+    /// The phone dropped the push, because a budget was used up: the activity's budget for pushes of priority
+    /// 10, or the phone's budget for starts. A start is also dropped if the simulator can hold no more
+    /// activities.
     case overBudget
     /// APNs accepted the push, although its token no longer reaches a phone.
     case acceptedForDeadToken
     /// The push was a start on a channel that is not registered.
     case unknownChannel
-    /// The phone was offline, and APNs did not keep the push.
+    /// The phone was offline when APNs accepted the push. If the channel stores the push, the phone can still
+    /// get it later. The later effect is counted too.
     case missed
 }
 
@@ -47,21 +51,24 @@ public struct EffectCounts: Sendable, Equatable {
         set { counts[Int(effect.rawValue)] = newValue }
     }
 
-    /// The number of all pushes that APNs accepted.
+    /// The sum over all effects.
     public var total: Int { counts.reduce(0, +) }
 }
 
 enum ActivityState: Equatable {
-    /// The activity is on the Lock Screen and takes updates. It becomes `ended` by an `end` push, by the app,
-    /// or at an age of 8 h. It becomes `gone` when the user dismisses it or removes its app.
+    /// The activity is on the Lock Screen and takes updates. It becomes `ended` by an `end` push or at an age
+    /// of 8 h. It becomes `gone` when the user dismisses it or removes its app, or by an `end` push whose
+    /// dismissal date has passed.
     case active
-    /// The activity is on the Lock Screen but takes no updates. It becomes `gone` at the dismissal date.
+    /// The activity is on the Lock Screen but takes no updates. It becomes `gone` at the dismissal date, or
+    /// earlier if the user dismisses it or removes its app.
     case ended(atMilliseconds: Int64, dismissalMilliseconds: Int64)
     /// The activity is off the Lock Screen. This state is final.
     case gone(atMilliseconds: Int64)
 }
 
-/// Counts the pushes that APNs accepted for an activity, including the push that started the activity.
+/// Counts accepted pushes by priority, and measures the time between them: the pushes to one activity,
+/// including its start by push, or the broadcasts on one channel.
 struct PushPace {
     private(set) var priority5 = 0
     private(set) var priority10 = 0
@@ -88,7 +95,7 @@ public struct Alert: Sendable {
     public var atMilliseconds: Int64
     /// The priority of the push: 5 or 10.
     public var priority: UInt8
-    /// The timestamp of the push, in seconds.
+    /// The timestamp of the push, UNIX seconds.
     public var timestamp: Int64
     /// The `alert` object as JSON: title, body, sound.
     public var json: [UInt8]
@@ -112,25 +119,26 @@ struct Activity {
     var token: Int?
     /// The channel on which the activity began.
     var channel: Int?
-    /// The number of the last broadcast that the activity got. It begins as the number of the channel's
-    /// broadcasts so far, because these do not reach the activity.
+    /// The number of the last broadcast that the activity got. When the activity begins, this is the number
+    /// of the channel's last broadcast, because earlier broadcasts do not reach the activity.
     var lastBroadcastNumber = 0
-    /// How many broadcasts have reached the activity's phone.
+    /// How many broadcasts on its channel have reached the activity.
     var broadcastsReceived = 0
     var effects = EffectCounts()
     var alerts: [Alert] = []
     var alertCount = 0
     /// How many alerts repeated an earlier alert of the activity: the same title, body and sound.
     var repeatedAlerts = 0
-    /// How many dates in content were more than 20 years ahead. Such a date is probably UNIX seconds instead
-    /// of seconds since 2001.
+    /// How many dates in content were more than 20 years in the future. Such a date is probably UNIX seconds
+    /// instead of seconds since 2001.
     var suspiciousDates = 0
-    /// How many pushes had the timestamp of the shown content. Each replaced that content.
+    /// How many pushes had the same timestamp as the shown content. The content of each such push replaced
+    /// the shown content.
     var equalTimestamps = 0
     /// How often older content replaced newer content. A real phone never does that, so a number above 0 is a
     /// defect of the simulator.
     var timestampRegressions = 0
-    /// Why the phone dropped the last push with faulty content.
+    /// Why the phone dropped the latest push with a faulty body; nil: there was none.
     var lastProblem: String?
     var budget: BudgetBucket
     var pace = PushPace()
@@ -181,14 +189,13 @@ struct Activity {
         shownAtMilliseconds = nowMilliseconds
     }
 
-    /// A push without content raises the timestamp of the shown content. A later push with a lower timestamp
-    /// is then too old.
+    /// Records the timestamp of a push without content. A later push with a lower timestamp is then too old.
     mutating func raiseShownTimestamp(to timestamp: Int64) {
         shownTimestamp = max(shownTimestamp, timestamp)
     }
 
     /// Ends the activity. It leaves the Lock Screen at the dismissal date, or at once if that date has
-    /// passed. It leaves at the latest 4 h after the end or at an age of 12 h.
+    /// passed. It leaves at the latest 4 h after the end or at an age of 12 h, whichever comes first.
     mutating func end(atMilliseconds: Int64, dismissalMilliseconds: Int64?) {
         guard isActive else { return }
         let latest = min(
@@ -213,8 +220,8 @@ struct Activity {
         state = .gone(atMilliseconds: atMilliseconds)
     }
 
-    /// Ends the activity at an age of 8 h, and removes it at its dismissal date. Returns whether it ended
-    /// now.
+    /// Ends the activity at an age of 8 h, and removes it at its dismissal date. Returns whether this call
+    /// ended the activity.
     mutating func advance(to nowMilliseconds: Int64) -> Bool {
         var hasEnded = false
         let limit = startedAtMilliseconds + DeviceRules.activeMillisecondsMax
@@ -228,8 +235,8 @@ struct Activity {
         return hasEnded
     }
 
-    /// When the activity ended, UNIX milliseconds; nil while it is active. From then on, its token is
-    /// invalid.
+    /// When the activity ended or, if it is off the Lock Screen, when it left the Lock Screen. UNIX
+    /// milliseconds; nil while it is active.
     var endedAtMilliseconds: Int64? {
         switch state {
         case .active: nil

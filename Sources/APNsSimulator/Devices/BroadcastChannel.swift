@@ -4,8 +4,8 @@ import Numbers
 public struct ChannelRules: Sendable, Equatable {
     /// The most channels that one app may have at one time.
     public var channelsPerApp: Int
-    /// How many broadcasts one channel accepts in a time; nil: any number. Further broadcasts are answered
-    /// 429. An Apple engineer has named a limit of one a second.
+    /// How fast one channel accepts broadcasts; nil: at any rate. APNs answers 429 to broadcasts above this
+    /// rate. An Apple engineer has named a limit of one a second.
     public var publishBudget: DeviceRules.Budget?
 
     public init(
@@ -40,13 +40,13 @@ struct BroadcastChannel {
     }
 
     let application: Int
-    /// The channel's id in base64, as in the headers.
+    /// The channel's id in base64, as in the `apns-channel-id` header.
     let identifier: String
     /// Whether APNs stores the newest message (storage policy 1).
     let storesNewest: Bool
     let createdAtMilliseconds: Int64
     var deletedAtMilliseconds: Int64?
-    /// Activities that began on the channel, including ended ones.
+    /// The activities that began on the channel, including ended ones: indices of `DeviceModel.activities`.
     var subscribers: [Int] = []
     var storedMessage: StoredMessage?
     var budget: BudgetBucket
@@ -92,7 +92,7 @@ struct ChannelTable {
         channels.lazy.filter { $0.application == application && $0.deletedAtMilliseconds == nil }.map(\.identifier)
     }
 
-    /// Creates a channel. Returns nil if the app has reached its limit of channels.
+    /// Creates a channel and returns its index. Returns nil if the table has `channelsMax` channels.
     mutating func create(
         application: Int,
         storesNewest: Bool,

@@ -4,12 +4,12 @@ import Numbers
 /// A crowd: many phones of one app, each with one activity, for tests with an audience of a million. Queries
 /// return sums over the whole crowd, not single phones.
 ///
-/// A phone takes a few bytes of memory. Its activity's id and token are computed from the phone's number, so
-/// a test can compute them too.
+/// Such a phone is called compact: it takes a few bytes of memory. The id and token of its activity are
+/// computed from the phone's number, so a test can compute them too.
 public struct CompactCrowd: Sendable, Equatable {
-    /// How an activity's id is formed from its number.
+    /// How the id of an activity is formed from its phone's number.
     public enum IdentifierForm: String, Sendable, CaseIterable {
-        /// The id is the crowd's name and the phone's number.
+        /// The id is the crowd's name, followed by the phone's number.
         case numbered
         /// The id is a UUID.
         case uuid
@@ -29,7 +29,8 @@ public struct CompactCrowd: Sendable, Equatable {
     /// One in this many phones has frequent updates switched on; 0: none.
     public var frequentEvery = 0
     public var identifiers = IdentifierForm.numbered
-    /// The timestamp that the activities show at first, UNIX seconds.
+    /// The timestamp of the content that the activities show at first, UNIX seconds; 0: their registrations
+    /// name no shown content.
     public var timestamp: Int64 = 0
 
     public init(app: String, name: String, count: Int) {
@@ -90,7 +91,7 @@ public struct CompactCrowd: Sendable, Equatable {
         return RegistrationRecord(key: identifier, value: writer.bytes)
     }
 
-    /// The first eight bytes of the tokens of the crowd's phones, by which a token's crowd is found.
+    /// The first eight bytes of every token of the crowd. They show to which crowd a token belongs.
     var key: UInt64 {
         var digest = CompactDigest()
         digest.add(app)
@@ -139,7 +140,7 @@ enum CompactToken {
         return random.next()
     }
 
-    /// Writes sixteen lower-case digits for each word, the most significant one first.
+    /// Writes sixteen lower-case digits for each word, the most significant digit first.
     static func hexadecimal(of words: [UInt64]) -> [UInt8] {
         words.map(\.bigEndian)
             .withUnsafeBytes { bytes in

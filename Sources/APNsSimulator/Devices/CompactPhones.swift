@@ -13,17 +13,18 @@ struct CompactPhone: BitwiseCopyable {
     /// Pushes whose timestamp was equal to that of the shown content.
     var repeatedPushes: UInt16 = 0
     var alerts: UInt16 = 0
-    /// Alerts equal to one of the last four alerts of the phone.
+    /// Alerts equal to one of the last four different alerts of the phone.
     var repeatedAlerts: UInt16 = 0
-    /// Pushes for a token that was no longer valid.
+    /// Pushes that APNs refused with 410, because their token was no longer valid.
     var refusedPushes: UInt16 = 0
     /// The number of tokens that the activity had before the current one.
     var generation: UInt8 = 0
     var life = Life.active
-    /// The numbers of the last four alerts that the phone got (``CompactPhones/alertNumber(_:)``); 0: none.
+    /// The numbers of the last four different alerts that the phone got (``CompactPhones/alertNumber(_:)``);
+    /// 0: none.
     var lastAlerts: (UInt16, UInt16, UInt16, UInt16) = (0, 0, 0, 0)
 
-    /// Counts an alert. Returns whether it is equal to one of the phone's last four alerts.
+    /// Counts an alert. Returns whether it is equal to one of the phone's last four different alerts.
     mutating func countAlert(_ alert: UInt16) -> Bool {
         alerts += alerts < .max ? 1 : 0
         if lastAlerts.0 == alert || lastAlerts.1 == alert || lastAlerts.2 == alert || lastAlerts.3 == alert {
@@ -81,7 +82,7 @@ struct CompactPhones {
         var event: PushPayload.Event
         /// The `aps.timestamp` in the body, UNIX seconds.
         var timestamp: Int64
-        /// An index of `states`; nil: the body has no content.
+        /// The content state, as an index of `states`; nil: the body has none.
         var state: UInt32?
         /// The number of the alert (`alertNumber(_:)`); 0: the body has none.
         var alert: UInt16

@@ -131,7 +131,8 @@ extension DeviceModel {
         }
     }
 
-    /// Starts an activity as the app does, and posts its update token.
+    /// Starts an activity as the app does, and posts its update token. An activity on a channel has no update
+    /// token.
     public mutating func start(_ start: LocalStart, app: String, nowMilliseconds: Int64) throws(Fault) {
         let application = try application(app)
         let phone = try phone(start.device, application: application)
@@ -244,8 +245,8 @@ extension DeviceModel {
         old == .void ? .void : .retired(.expiredToken, atMilliseconds: nowMilliseconds)
     }
 
-    /// Checks that the values match the app's types, because an app cannot start an activity with other
-    /// values.
+    /// Throws if the JSON text does not match the shape that the app declares. A real app cannot start an
+    /// activity with such values.
     private func check(_ json: String, _ shape: Shape, nowMilliseconds: Int64) throws(Fault) {
         let text = Array(json.utf8)
         let problem: String? = text.withUnsafeBytes { bytes in

@@ -72,8 +72,9 @@ extension DeviceModel {
         }
     }
 
-    /// Takes a phone offline. Pushes to its tokens are then dropped, as by APNs for pushes with expiration 0.
-    /// A channel with storage policy 1 keeps its newest message for the phone.
+    /// Takes a phone offline. Pushes to its tokens are then dropped, even if their expiration is in the
+    /// future. (Apple's APNs drops only pushes with expiration 0.) A channel with storage policy 1 keeps its
+    /// newest message for the phone.
     public mutating func goOffline(device: String, app: String) throws(Fault) {
         let phone = try phone(device, application: try application(app))
         phones[phone].isOnline = false
@@ -146,7 +147,7 @@ extension DeviceModel {
         return (.success, channels[index].identifier)
     }
 
-    /// Returns the channel on which an activity starts. Throws if the app has no such channel.
+    /// Returns the index of an app's open channel. Throws if the app has no such channel.
     func channel(_ identifier: String, application: Int) throws(Fault) -> Int {
         guard let index = channels.find(identifier, application: application) else {
             throw .unknownChannel(identifier)

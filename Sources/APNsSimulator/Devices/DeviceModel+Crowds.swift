@@ -43,7 +43,7 @@ extension DeviceModel {
     ///
     /// - Parameters:
     ///   - from: the number of the first phone.
-    ///   - limit: the number of phones; fewer at the end of the crowd.
+    ///   - limit: the most phones. The result has fewer at the end of the crowd.
     public func registrations(
         from: Int,
         limit: Int,
@@ -77,8 +77,9 @@ extension DeviceModel {
 
     // MARK: - Pushes
 
-    /// If this bit is set in a `token` that `verdict` returned, the token holds the numbers of a compact
-    /// phone and of its crowd. If not, it is an index in `TokenTable`.
+    /// `verdict` returns a token as an integer. If this bit is set, the integer holds the numbers of a crowd
+    /// and of one of its phones. If not, it is an index in `TokenTable`. The integer -1 means that no phone
+    /// has the token.
     static let compactTokenBit = 1 << 48
 
     /// Decides whether APNs accepts a push for the token of a compact phone. Returns nil if no compact phone

@@ -38,7 +38,7 @@ extension DeviceModel {
     /// Delivers an accepted push to the phone.
     ///
     /// - Parameters:
-    ///   - token: the index of the token, which `verdict` returned.
+    ///   - token: the `token` that `verdict` returned.
     ///   - tape: scratch memory, which the caller reuses for every push.
     @discardableResult
     mutating func deliver(
@@ -106,8 +106,8 @@ extension DeviceModel {
         return effect
     }
 
-    /// Applies an update or an end by ActivityKit's rules. Each rule may drop the push, which then changes
-    /// nothing.
+    /// Applies an update or an end by ActivityKit's rules. If a rule drops the push, the Lock Screen does not
+    /// change.
     @discardableResult
     mutating func apply(
         _ payload: PushPayload,
@@ -273,7 +273,8 @@ extension DeviceModel {
         return record(.started, for: owner)
     }
 
-    /// Gives a new activity its first content, and subscribes it to its channel or issues its token.
+    /// Applies the rest of a start by push to the new activity: dates, relevance and alert. Then subscribes
+    /// the activity to its channel or issues its update token.
     private mutating func begin(
         _ index: Int,
         _ payload: PushPayload,
@@ -319,7 +320,7 @@ extension DeviceModel {
     }
 
     /// The most seconds between the timestamps of a start and of its repetition. They can differ because
-    /// admission raises the timestamp of a command above the last one sent (R11).
+    /// admission raises the timestamp of a command above the last timestamp that was sent (R11).
     private static let repeatedStartSecondsMax: Int64 = 5
 
     /// Whether an active activity of the phone began with the same start: equal attributes and alert, and

@@ -46,8 +46,8 @@ extension DeviceModel {
         public var registrations = 0
     }
 
-    /// Compares activities with the content states that they should show. Nil means that the activity should
-    /// not be shown.
+    /// Compares activities with the content states that they should show. If an expected `contentState` is
+    /// nil, the activity should not be on the Lock Screen.
     ///
     /// Two content states are equal if they are the same JSON, regardless of spaces and of the order of keys.
     public mutating func compare(

@@ -20,8 +20,9 @@ extension DeviceModel {
     /// - `tints`: the names of the tints, in the order of their numbers
     /// - `backInTime`, `startedTwice`, `rangTwice`, `rangInDoubt`: the counts of `SenderFaultCounts`, over all
     ///   phones
-    /// - `screens`: base64 of six bytes for each changed phone: its number as two bytes, the low one first; its state, plus 16 if the last
-    ///   push had priority 10; the number of its alerts, its tint, and a hash of its content, a byte each
+    /// - `screens`: base64 of six bytes for each changed phone: its number as two bytes, the low one first;
+    ///   its state, plus 16 if the last push had priority 10; the number of its alerts, its tint, and a hash
+    ///   of its content, a byte each
     /// - `focus`: all properties of the changed phones that the parameter `focus` lists
     ///
     /// - Parameters:

@@ -41,8 +41,8 @@ public struct DeviceModel: ~Copyable {
         var environment: Environment
         var hasFrequentUpdates: Bool
         var isInstalled = true
-        /// Whether the phone runs iOS 18 or newer and its app supports channels. The app's registrations
-        /// contain this.
+        /// Whether the phone runs iOS 18 or newer and its app supports channels. The registrations of the
+        /// phone's push-to-start tokens contain this.
         var hasChannels = false
         /// The audiences that the app posts with its push-to-start tokens, and with the tokens of activities
         /// that a push has started.
@@ -175,7 +175,7 @@ public struct DeviceModel: ~Copyable {
     }
 
     /// Marks a phone as changed, because it may now show something else. This is all that a push does for the
-    /// page of screens.
+    /// page that shows the Lock Screens.
     @inline(__always)
     mutating func markChanged(phone: Int) {
         changeCount &+= 1

@@ -1,6 +1,8 @@
-/// Limits of ActivityKit that Apple does not specify.
+/// How ActivityKit and APNs limit Live Activities. A test can set the limits that Apple does not specify. The
+/// others are constants.
 public struct DeviceRules: Sendable, Equatable {
-    /// How many pushes a phone accepts at once. After each interval, it accepts one more.
+    /// A limit on the rate of pushes. `capacity` pushes are accepted at once. After each
+    /// `refillMilliseconds`, one more is accepted, up to `capacity`.
     public struct Budget: Sendable, Equatable {
         public var capacity: Int
         public var refillMilliseconds: Int64
@@ -17,7 +19,8 @@ public struct DeviceRules: Sendable, Equatable {
     /// The budget for starts by push of one app on one phone; nil: no limit. The phone silently drops starts
     /// over it.
     public var startBudget: Budget?
-    /// How long APNs still answers 200 for the token of an ended activity.
+    /// How long APNs still answers 200 for the update token of an ended or dismissed activity, or for a token
+    /// that was replaced.
     public var endedTokenGraceMilliseconds: Int64
 
     public init(updateBudget: Budget? = nil, startBudget: Budget? = nil, endedTokenGraceMilliseconds: Int64 = 0) {
@@ -32,7 +35,7 @@ public struct DeviceRules: Sendable, Equatable {
     static let activeMillisecondsMax: Int64 = 8 * 3_600_000
     /// An ended activity stays on the Lock Screen for at most 4 h.
     static let endedVisibleMilliseconds: Int64 = 4 * 3_600_000
-    /// No activity stays longer than 12 h.
+    /// No activity stays on the Lock Screen longer than 12 h.
     static let visibleMillisecondsMax: Int64 = 12 * 3_600_000
     /// How far an update's timestamp may be ahead of the phone's clock. An update further ahead is dropped.
     static let timestampAheadSecondsMax: Int64 = 8 * 3_600
@@ -48,7 +51,7 @@ struct BudgetBucket {
         refilledAtMilliseconds = nowMilliseconds
     }
 
-    /// Takes one push from the budget if one is left. Without a budget this always succeeds.
+    /// Takes one push from the budget. Returns false if none is left. Without a budget, always returns true.
     mutating func draw(from budget: DeviceRules.Budget?, nowMilliseconds: Int64) -> Bool {
         guard let budget else { return true }
         let intervals = max(0, nowMilliseconds - refilledAtMilliseconds) / budget.refillMilliseconds

@@ -32,8 +32,8 @@ struct RegistrationLog {
         records.append(record)
     }
 
-    /// Returns at most `limit` records from a cursor on. Returns nil if some of them were dropped, or if the cursor is higher
-    /// than the number of records.
+    /// Returns at most `limit` records from a cursor on. Returns nil if some of them were dropped, or if the
+    /// cursor is higher than the number of records that were ever posted.
     func page(since cursor: Int, limit: Int) -> ArraySlice<RegistrationRecord>? {
         guard cursor >= droppedCount, cursor <= count, limit >= 0 else { return nil }
         return records[(cursor - droppedCount)...].prefix(limit)

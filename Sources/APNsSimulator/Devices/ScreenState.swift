@@ -1,6 +1,6 @@
 /// The state of a Lock Screen, for a page that shows thousands of phones.
 enum ScreenState: UInt8 {
-    /// The phone has no activity, or had one whose app was removed.
+    /// The phone has had no activity, or its app was removed.
     case empty
     case active
     /// The activity is active, but past its stale date.
@@ -15,9 +15,10 @@ enum ScreenState: UInt8 {
     var word: String { "\(self)" }
 }
 
-/// Counts of faults that Causeway should never cause, over all phones since the simulation began.
+/// Counts of pushes that a correct sender does not send, since the simulation began. Pushes to compact phones
+/// are not counted. Only `rangInDoubt` can rise without a fault of the sender.
 struct SenderFaultCounts {
-    /// Pushes that were older than the content that the phone showed.
+    /// Updates that the phone ignored, because it showed newer content.
     var backInTime = 0
     /// Starts by push of an activity that the phone already had.
     var startedTwice = 0
@@ -105,8 +106,8 @@ struct StateNameTable: ~Copyable {
         return first ?? ""
     }
 
-    /// Hashes content with FNV-1a, eight bytes at a time. If two contents have equal hashes, they get the
-    /// same colour.
+    /// Hashes content with a variant of FNV-1a that takes eight bytes at a time. If two contents have equal
+    /// hashes, they get the same colour.
     private static func hash(_ content: UnsafeRawBufferPointer) -> UInt64 {
         var hash: UInt64 = 0xCBF2_9CE4_8422_2325
         var offset = 0

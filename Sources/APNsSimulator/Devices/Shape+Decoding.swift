@@ -4,7 +4,7 @@ import Foundation
 struct Decoding {
     /// Why `JSONDecoder` would throw; nil if it would not.
     var mismatch: Mismatch?
-    /// Dates more than `Shape.suspiciousDateSeconds` ahead.
+    /// How many dates are more than `Shape.suspiciousDateSeconds` after now.
     var suspiciousDates = 0
 
     struct Mismatch: Equatable {
@@ -21,14 +21,15 @@ struct Decoding {
 extension Shape {
     /// The time from which dates in JSON are counted: 2001-01-01 00:00:00 UTC, as UNIX seconds.
     static let referenceDateUnixSeconds: Int64 = 978_307_200
-    /// 20 years in seconds. A date further ahead is probably a producer's mistake: UNIX seconds, read as
-    /// seconds since 2001, are 31 years ahead.
+    /// 20 years in seconds. A date further in the future is probably a producer's mistake: UNIX seconds, read
+    /// as seconds since 2001, are 31 years too late.
     static let suspiciousDateSeconds = 20 * 365.25 * 86_400
 
     /// Decodes like Swift's `JSONDecoder` with default strategies for a synthesized `Codable` struct.
     ///
     /// Unknown keys are ignored. A missing key is a mismatch unless the field is optional. Null counts as
-    /// missing for an optional field. An `Int` takes any whole number.
+    /// missing for an optional field. An `Int` also takes a whole number that is written like `3.0` or
+    /// `30e-1`.
     func decode(_ tape: borrowing JSONTape, at index: Int, nowMilliseconds: Int64) -> Decoding {
         var decoding = Decoding()
         let nowSeconds = Double(nowMilliseconds / 1_000 - Self.referenceDateUnixSeconds)

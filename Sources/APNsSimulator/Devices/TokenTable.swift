@@ -2,8 +2,8 @@ import Numbers
 
 /// The device tokens that APNs knows, with their owners and the time when they became invalid.
 ///
-/// The table is a hash table with open addressing over flat arrays. The tokens' bytes are in one pool. Tokens
-/// are never removed, because APNs answers 410 for a retired token and 400 for an unknown one.
+/// The table is a hash table with open addressing over flat arrays. The bytes of all tokens are in one array,
+/// `pool`. Tokens are never removed, because APNs answers 410 for a retired token and 400 for an unknown one.
 struct TokenTable {
     /// Bytes of an update token or a push-to-start token of a Live Activity: 160 hexadecimal digits.
     static let tokenBytes = 80

@@ -1,6 +1,6 @@
 import HTTP
 
-/// One call of the HTTP interface.
+/// One HTTP request to the simulator's control interface.
 struct ControlCall: Sendable {
     var method: String
     var path: String

@@ -1,5 +1,5 @@
-/// Endpoints for channels and for phones that go offline. Some change channels as another program than the
-/// client under test would.
+/// Endpoints for channels, and for phones that go offline or online. A test can create and delete channels
+/// here, as if another program than the client under test did it.
 extension ControlHandler {
     func listChannels(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
         let app = try call.required("app")

@@ -2,7 +2,7 @@ import HTTP
 
 /// Endpoints that change or show apps, phones and activities.
 extension ControlHandler {
-    /// The most phones or activities that one call creates.
+    /// The most phones or activities that a call with `count` creates.
     private static let itemsPerCallMax = 1_000_000
 
     func declareApp(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
@@ -144,7 +144,8 @@ extension ControlHandler {
         return starts
     }
 
-    /// Reads one start of the list. If the start lacks a property, the request's own property is used.
+    /// Reads one start from the list of activities. If it lacks a property, the property of the same name
+    /// beside the list is used.
     private static func start(
         _ tape: borrowing JSONTape,
         at index: Int,

@@ -5,31 +5,36 @@ import Reactor
 /// processes.
 ///
 /// Bodies are JSON objects in both directions. An error is `{"error":"…","reason":"…"}` with a status of 400
-/// or higher.
+/// or higher. `next` in a response is the value of `since` or `from` for the request that reads on.
 ///
 /// - `GET /`. Gives `host`, `port`, `managementPort`, `environment`, `caFile`.
 /// - `POST /apps`. Takes `app`, `teamId`, `attributesTypes`: a list of `name`, `attributes`, `contentState`
 ///   (see `Shape` for both) and `identifierAttribute`.
-/// - `POST /phones`. Takes `app`, `devices` or `prefix` and `count`, `environment`, `frequentUpdates`,
-///   `channels` and `audiences`, which the registrations contain. Gives `installed`, `next`.
+/// - `POST /phones`. Takes `app`; either `devices`, or `prefix` and `count`; `environment`,
+///   `frequentUpdates`; and `channels` and `audiences`, which the registrations contain. Gives `installed`,
+///   `next`.
 /// - `POST /offline`, `POST /online`. Takes `app`, `devices`.
 /// - `POST /activities`. Takes `app`, `activities`: a list of `activity`, `device`, `attributesType`,
 ///   `attributes`, `contentState`, `timestamp`, `audiences`, `channel`. The same fields beside the list are
 ///   the defaults. Instead of the list: `devices`, or `devicePrefix` and `count`. Each device then starts one
 ///   activity, whose id is `prefix` and a number. Gives `registrations`.
-/// - `GET /activities?app&since&limit&alerts`. Gives `activities`, each with its alerts if `alerts=true`; `next`.
-/// - `GET /activity?app&activity`, `GET /phone?app&device`, `GET /phone?number`. Gives the Lock Screen's
-///   content.
+/// - `GET /activities?app&since&limit&alerts`. Gives `activities`, each with its alerts if `alerts=true`;
+///   `next`.
+/// - `GET /activity?app&activity`, `GET /phone?app&device`, `GET /phone?number`. Gives the activity or the
+///   phone, with the content on the Lock Screen.
 /// - `GET /screens?since&focus`. Gives the changes on the Lock Screens: see `DeviceModel.screensJSON`.
 /// - `GET /registrations?since&limit&waitMilliseconds`. Gives `registrations`: `key`, `value`; `next`.
-/// - `POST /rotate`. Takes `app`, `activity` or `device` and `attributesType`, `oldToken`: `retired` or `void`.
+/// - `POST /rotate`. Takes `app`; either `activity`, or `device` and `attributesType`; `oldToken`: `retired`
+///   or `void`.
 /// - `POST /dismiss`. Takes `app`, `activity`.
 /// - `POST /uninstall`. Takes `app`, `device`.
-/// - `POST /expect`. Takes `app`, `activities`: for each id a content state, or null for nothing. Gives `matching`, `mismatches`.
+/// - `POST /expect`. Takes `app`, `activities`: for each id the expected content state, or null if the
+///   activity should not be shown. Gives `matching`, `mismatches`.
 /// - `GET /summary`. Gives sums over all phones.
 /// - `GET /stats`. Gives the counts of the service.
-/// - `POST /crowds`. Takes a crowd of compact phones (`CompactCrowd`): `app`, `name`, `count`, `audiences`, `environment`, `frequentEvery`,
-///   `identifiers` (`numbered` or `uuid`), `timestamp` of the initial content. Gives `phones`.
+/// - `POST /crowds`. Takes a crowd of compact phones (`CompactCrowd`): `app`, `name`, `count`, `audiences`,
+///   `environment`, `frequentEvery`, `identifiers` (`numbered` or `uuid`), `timestamp` of the initial
+///   content. Gives `phones`.
 /// - `GET /crowd?app&name`. Gives `shown`, the content states of the crowd, newest first: `timestamp`,
 ///   `contentState`, `phones`, `pushes`, `firstMilliseconds`, `lastMilliseconds`. Gives numbers of phones:
 ///   `reversed` (got a push older than the shown content), `alertedTwice`, `unreached` (got no push),
@@ -40,17 +45,18 @@ import Reactor
 ///   and `latencyMillisecondsMax`, `reasonShares` is an object with Apple's reasons as keys, `goAway` is
 ///   `goAwayCode`, `goAwayReason` and `goAwayGraceMilliseconds`. Gives the faults.
 /// - `GET`, `PUT`, `DELETE /management/faults`. Does the same for the service that manages channels.
-/// - `GET /channels?app`. Gives `channels`, including deleted ones: `channel`, `storage`, `createdAt`, `deletedAt`, `subscribers`,
-///   `broadcasts`, `stored`, `leastDistanceMilliseconds`.
+/// - `GET /channels?app`. Gives `channels`, including deleted ones: `channel`, `storage`, `createdAt`,
+///   `deletedAt`, `subscribers`, `broadcasts`, `stored`, `leastDistanceMilliseconds`.
 /// - `POST /channels`. Creates a channel as another program would. Takes `app`, `storage`: `none` or
 ///   `newest`. Gives `channel`.
 /// - `POST /channels/delete`. Deletes a channel as another program would. Takes `app`, `channel`.
 /// - `POST /broadcasts`. Takes `app`, `enabled`: the capability for broadcasts. `false` deletes the app's
 ///   channels.
-/// - `POST /goaway`. Takes nothing, or the fields of `GoAway`: `code`, `reason`, `lastStream`, `graceMilliseconds`.
+/// - `POST /goaway`. Takes nothing, or the fields of `GoAway`: `code`, `reason`, `lastStream`,
+///   `graceMilliseconds`.
 /// - `POST /cut`. Takes nothing: closes all connections without GOAWAY and close_notify.
 /// - `POST /silence`. Takes nothing, or `stopsReading`: leaves all connections half open.
-/// - `POST /clock`. Takes `advanceMilliseconds`.
+/// - `POST /clock`. Takes `advanceMilliseconds`: how far to advance the simulated clock.
 /// - `POST /reset`. Takes nothing: see `Simulator.reset`.
 ///
 /// If an item of a list is faulty, the items before it are already carried out.
@@ -105,7 +111,7 @@ final class ControlInterface: Sendable {
         }
     }
 
-    /// Ends all connections and waits for all calls. Close the `RegistrationNotifier` before. Otherwise calls
+    /// Ends all connections and waits for all calls. Close the `RegistrationNotifier` first. Otherwise calls
     /// that wait for registrations delay the stop.
     func stop() async {
         server.requestStop()

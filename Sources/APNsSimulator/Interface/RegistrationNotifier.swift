@@ -22,12 +22,13 @@ final class RegistrationNotifier: Sendable {
 
     private let state = Mutex(State())
 
-    /// The number of registrations that was announced last. After every read from a socket, the service's
-    /// threads compare it with the present number, and announce new registrations.
+    /// The number of registrations that was announced last. After every read from a socket and after every
+    /// call of `Simulator.withDevices`, the service's thread compares it with the present number, and
+    /// announces new registrations.
     let announcedCount = Atomic<Int>(0)
 
     /// Announces the number of posted registrations. A service thread calls this while no other thread can
-    /// use the devices, so that counts are announced in ascending order.
+    /// use the devices. So the last announced number is never an older one.
     func notify(count: Int) {
         announcedCount.store(count, ordering: .relaxed)
         let wokenWaiters = state.withLock { state in
@@ -48,8 +49,8 @@ final class RegistrationNotifier: Sendable {
         for waiter in wokenWaiters { waiter.continuation.resume(returning: true) }
     }
 
-    /// Waits until there are registrations after the cursor, or until the time has passed. Returns false at
-    /// once if too many readers wait already.
+    /// Waits until there are registrations after the cursor, or until the time has passed. Then returns true.
+    /// Returns false at once if too many readers wait already.
     func wait(cursor: Int, milliseconds: Int) async -> Bool {
         let identifier = state.withLock { state in
             state.nextIdentifier += 1

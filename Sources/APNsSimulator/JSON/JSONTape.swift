@@ -6,8 +6,8 @@
 struct JSONTape: ~Copyable {
     /// The deepest nesting that is read. Foundation's decoder has the same limit.
     static let depthMax = 512
-    /// The largest text that is read, in bytes. Bulk requests on the control interface need it. Offsets have
-    /// 32 bits, which is enough.
+    /// The largest text that is read, in bytes. Bulk requests on the control interface need this much.
+    /// Offsets have 32 bits, which is enough.
     static let textBytesMax = 64 * 1_024 * 1_024
 
     enum Kind: UInt8 {
@@ -18,7 +18,8 @@ struct JSONTape: ~Copyable {
         var kind: Kind
         /// Whether the string contains a backslash. Such a string cannot be compared byte by byte.
         var isEscaped: Bool
-        /// The bytes of the value. A string is without its quotes.
+        /// The offsets of the value's first byte, and of the byte after its last. A string's quotes are not
+        /// part of it.
         var start: UInt32
         var end: UInt32
         /// The index of the next value after this one and its contents. While a container is being read, this

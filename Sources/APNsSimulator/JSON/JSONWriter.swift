@@ -4,7 +4,7 @@ import Numbers
 /// check that objects and arrays are nested correctly.
 ///
 /// Does not use `LiveActivity`'s writer: the simulator judges what the worker reads and writes, so it shares
-/// no JSON code with the worker. It also needs arrays and responses of many mebibytes.
+/// no JSON code with the worker. The simulator also needs arrays, and responses of many mebibytes.
 struct JSONWriter {
     private(set) var bytes: [UInt8] = []
     private var needsComma = false

@@ -2,7 +2,8 @@ import Glibc
 
 /// The provider tokens that one connection has presented. A state machine without I/O.
 ///
-/// - `unauthenticated`: no valid token yet. A valid token makes it `bound`, a token that is too old makes it `expired`.
+/// - `unauthenticated`: the connection has had no valid token yet. A valid token makes the connection
+///   `bound`. A token that is too old makes it `expired`.
 /// - `bound`: the connection belongs to the key of its first token. It may change to another token of that
 ///   key 20 minutes after the last change. An earlier change is answered 429, and the present token still
 ///   works. A token of another key is answered `UnrelatedKeyIdInToken`. A token that is too old makes the
@@ -45,7 +46,7 @@ struct ConnectionAuthentication: ~Copyable {
     }
 
     /// Checks an `authorization` header field, and changes the state accordingly.
-    mutating func present(
+    mutating func check(
         _ authorization: UnsafeRawBufferPointer,
         keys: [VerifyingKey],
         environment: Environment,

@@ -9,7 +9,7 @@ public struct ProviderKeyError: Error, Sendable, Equatable, CustomStringConverti
 
 /// Signing keys in Apple's form: P-256, in a `.p8` file (PKCS #8, PEM).
 public enum ProviderKey {
-    /// Creates a new `.p8`, for demonstrations and tests.
+    /// Creates a key for demonstrations and tests, and returns the text of its `.p8` file.
     public static func makeP8() throws(ProviderKeyError) -> String {
         guard let context = EVP_PKEY_CTX_new_id(EVP_PKEY_EC, nil) else { throw failure("EVP_PKEY_CTX_new_id") }
         defer { EVP_PKEY_CTX_free(context) }
@@ -81,7 +81,8 @@ final class VerifyingKey {
         return reader(bio)
     }
 
-    /// Whether R‖S, 64 bytes, is this key's signature of the text (RFC 7518 §3.4).
+    /// Whether the signature is this key's ES256 signature of the text: R and S, 32 bytes each (RFC 7518
+    /// §3.4).
     func verifies(_ text: UnsafeRawBufferPointer, signature: [UInt8]) -> Bool {
         guard signature.count == 64, let parts = ECDSA_SIG_new() else { return false }
         defer { ECDSA_SIG_free(parts) }

@@ -15,7 +15,8 @@ struct ProviderToken {
         case otherEnvironment
     }
 
-    /// Verifies everything except the age. A connection checks the age at each request, because it grows.
+    /// Verifies everything except the age. A connection checks the age at each request, because the age
+    /// grows.
     init(
         _ token: UnsafeRawBufferPointer,
         keys: [VerifyingKey],
@@ -72,8 +73,8 @@ struct ProviderToken {
 }
 
 extension ProviderToken {
-    /// Reads the time of issue, UNIX seconds. APNs also accepts a string of digits, which a common Swift
-    /// client writes.
+    /// Reads the time of issue, UNIX seconds. Also reads a string of digits, because a common Swift client
+    /// for APNs writes one.
     private static func seconds(_ tape: borrowing JSONTape, at index: Int) -> Int64? {
         tape[index].kind == .string ? unsignedDecimal(tape.bytes(index)) : tape.integer(index)
     }

@@ -2,8 +2,8 @@ import Numbers
 
 /// Faults of the service, for tests.
 ///
-/// Each share is a part of the otherwise valid requests, from 0 to 1. All shares together are at most 1. Only
-/// ``informationalShare`` is independent of the others.
+/// Each share is a part of the otherwise valid requests, from 0 to 1. The shares together are at most 1,
+/// apart from ``informationalShare``, which is independent of the others.
 public struct Faults: Sendable, Equatable {
     /// The delay of each response: a random time in this range.
     public var latencyMilliseconds: ClosedRange<Int> = 0...0
@@ -38,24 +38,25 @@ public struct Faults: Sendable, Equatable {
     public var resetCode: UInt32 = 2
     /// The share of requests that are never answered.
     public var unansweredShare = 0.0
-    /// Whether a push reaches its phone although its stream is reset or it is never answered.
+    /// Whether a push reaches its phone even if its stream is reset or its request is never answered.
     public var lostResponsesAreApplied = true
-    /// The number of requests on each thread to which the shares still apply; nil: all requests.
+    /// How many requests on each thread the shares apply to, from the time when the faults are set. Later
+    /// requests are processed normally; nil: the shares apply to all requests.
     public var faultyRequests: Int?
     /// The share of requests that get a 103 (Early Hints) before the actual response.
     public var informationalShare = 0.0
     /// A connection gets a GOAWAY after this many requests; 0: never.
     public var goAwayAfterRequests = 0
-    /// How many requests before the GOAWAY are not processed: the last ones of the first
-    /// ``goAwayAfterRequests``. The GOAWAY's last stream is the stream before them.
+    /// How many of the first ``goAwayAfterRequests`` requests are not processed: the last ones of them. The
+    /// GOAWAY's last stream is the last one that was processed.
     ///
     /// If the connection never gets as many requests as ``goAwayAfterRequests``, no GOAWAY is sent. The
-    /// client must then wait for these requests until its deadline.
+    /// client then waits for the responses to the unprocessed requests until its deadline.
     public var goAwayUnprocessed = 0
     /// The properties of the GOAWAY, except its last stream.
     public var goAway = GoAway()
-    /// A connection is closed without GOAWAY and close_notify after this many requests; 0: never. Their
-    /// responses are not sent.
+    /// A connection is closed without GOAWAY and close_notify after this many requests; 0: never. Responses
+    /// that are not yet written are lost.
     public var cutAfterRequests = 0
     /// A connection is left half open after this many requests. From then on, nothing is answered, not even
     /// PINGs. 0: as soon as TLS is established; nil: never.
@@ -161,7 +162,8 @@ enum RequestHandling {
     case unanswered
 }
 
-/// The faults of a connection. Each number says after how many requests a fault happens; `Int.max`: never.
+/// The faults of a connection. The numbers `…AfterRequests` say after how many requests a fault happens;
+/// `Int.max`: never.
 struct ConnectionFaults {
     var goAwayAfterRequests: Int
     var unprocessedRequests: Int

@@ -7,9 +7,9 @@ public struct GoAway: Sendable, Equatable {
     /// The last stream that is or will be answered: 0, or a client's stream, which is odd. Nil: the last one
     /// that has arrived.
     ///
-    /// If it is lower, the GOAWAY is false: the streams above it get no response, although their pushes may
-    /// have reached phones. A client then sends those pushes twice. For a correct GOAWAY use
-    /// ``Faults/goAwayUnprocessed``.
+    /// If `lastStream` is below the last stream that has arrived, the GOAWAY is false: the streams above
+    /// `lastStream` get no response, although their pushes may have reached phones. A client then sends those
+    /// pushes twice. For a correct GOAWAY use ``Faults/goAwayUnprocessed``.
     public var lastStream: Int32?
     /// If above 0, the GOAWAY comes in two steps: the first with the last stream 2^31-1, the final one after
     /// this time. Meanwhile the client can open another connection.

@@ -24,7 +24,7 @@ final class PushLogFile: Sendable {
     }
 }
 
-/// Logs every push that has ended at the service: one JSON object on each line.
+/// Logs every push and broadcast when the service has decided about it: one JSON object on each line.
 ///
 /// - `time`: when the service decided about the push, UNIX milliseconds of the simulated world
 /// - `status`, `reason`: the response, even if its connection closes before it is sent. A 200 has no reason.
@@ -40,9 +40,9 @@ final class PushLogFile: Sendable {
 /// - `state`: ``LoggedDigest`` of the content state's bytes, or null
 /// - `effect`: the effect on the phone, if the push reached one
 ///
-/// The lines of one thread are in the order in which the pushes reached their phones. If a result
-/// says `accepted` and no line of its push has an effect, the push was lost. If two lines have an
-/// effect, it was sent twice.
+/// The lines of one thread are in the order in which the pushes reached their phones. If a result of Causeway
+/// says `accepted` and no line of its push has an effect, the push was lost. If two lines have an effect, it
+/// was sent twice.
 final class PushLog: TurnEndHandler {
     /// If a buffer has more bytes than this, it is written before the turn's end.
     private static let bufferBytesMax = 65_536

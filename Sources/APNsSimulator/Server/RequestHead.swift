@@ -50,10 +50,10 @@ struct RequestHead {
     var isIdentifierValid = true
     var isCollapseIdentifierValid = true
     var isChannelValid = false
-    /// `apns-priority`; 10 if the header is missing. Broadcasts may have 1, device pushes of Live Activities
-    /// may not.
+    /// `apns-priority`; 10 if the header is missing, 0 if it is not 1, 5 or 10. Broadcasts may have 1, device
+    /// pushes of Live Activities may not.
     var priority: UInt8 = 10
-    /// `apns-expiration`, UNIX seconds; -1 if the header is missing.
+    /// `apns-expiration`, UNIX seconds; -1 if the header is missing or not a number.
     var expiration: Int64 = -1
     var tokenBytes = 0
     var topicBytes = 0

@@ -1,5 +1,5 @@
-/// APNs' checks, in this order: method, path, repeated headers, provider token, other headers, body, device
-/// token. Apple does not document which fault is reported if a request has several.
+/// APNs' checks of device pushes, in this order: method, path, repeated headers, provider token, other
+/// headers, body, device token. Apple does not document which fault is reported if a request has several.
 enum RequestJudge {
     /// The largest body of a device push.
     static let bodyBytesMax = 4_096
@@ -32,7 +32,7 @@ enum RequestJudge {
     /// Checks the topic and the device token against the known apps and tokens.
     ///
     /// A topic without the suffix `.push-type.liveactivity` names an app, but no Live Activity token belongs
-    /// to it. The answer is then `DeviceTokenNotForTopic`.
+    /// to it. If the token is known, the answer is then `DeviceTokenNotForTopic`.
     static func judge(
         _ slot: UnsafeMutablePointer<RequestSlot>,
         teamIdentifier: String,

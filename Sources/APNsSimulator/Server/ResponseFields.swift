@@ -35,7 +35,7 @@ final class ResponseFields {
         fields.deallocate()
     }
 
-    /// Returns the fields of one response, valid until the next call.
+    /// Returns the fields of the response to a device push, valid until the next call.
     func fill(
         _ reason: Reason,
         identifier: UnsafeRawBufferPointer,

@@ -9,9 +9,9 @@ extension ServerConnection {
         let faults = owner.connectionFaults(of: service)
         let stream = slot.pointee.streamIdentifier
         if isCutDue || stream > lastStreamPromised { return true }
-        // Requests may become complete in another order than their stream numbers. A GOAWAY says that all
-        // streams up to its last one are processed. So process also a late request below the highest
-        // processed stream.
+        // Requests may become complete in another order than their stream numbers. A GOAWAY names only the
+        // streams above its last one as unprocessed. So a late request below the highest processed stream
+        // must be processed too.
         let isLeft =
             faults.unprocessedRequests > 0 && faults.goAwayAfterRequests < .max && stream > lastProcessedStream
             && requestCount > faults.goAwayAfterRequests - faults.unprocessedRequests
@@ -19,7 +19,8 @@ extension ServerConnection {
         return isLeft
     }
 
-    /// Sends a GOAWAY or cuts the connection, if the connection has had the configured number of requests.
+    /// If the connection has had the configured number of requests, submits a GOAWAY, or marks the connection
+    /// so that it is cut after the present call of nghttp2.
     func applyConnectionFaults() {
         let faults = owner.connectionFaults(of: service)
         if requestCount == faults.goAwayAfterRequests {

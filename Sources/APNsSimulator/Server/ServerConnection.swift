@@ -32,7 +32,7 @@ final class ServerConnection {
     private var announcedStreamLimit: UInt32 = 0
     /// The highest stream whose request was processed.
     var lastProcessedStream: Int32 = 0
-    /// The last stream of the final GOAWAY.
+    /// The last stream of the final GOAWAY; `Int32.max` while there is none.
     var lastStreamPromised = Int32.max
     /// Whether the connection is left half open: the simulator writes nothing more on it.
     var isHalfOpen = false
@@ -79,7 +79,7 @@ final class ServerConnection {
 
     func checkAuthorization(_ value: UnsafeRawBufferPointer, of slot: UnsafeMutablePointer<RequestSlot>) {
         let countBefore = authentication.verificationCount
-        slot.pointee.head.authorization = authentication.present(
+        slot.pointee.head.authorization = authentication.check(
             value,
             keys: owner.setup.keys,
             environment: owner.setup.environment,

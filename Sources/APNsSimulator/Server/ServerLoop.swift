@@ -82,7 +82,8 @@ final class ServerLoop {
     var statistics = ServiceStatistics()
     var slab: RequestSlab
     var tape = JSONTape()
-    /// Header fields of the response that is being written. nghttp2 copies them, so one array is enough.
+    /// Header fields of the response that is being written. nghttp2 copies the array (not the names and
+    /// values to which it points), so one array serves all responses.
     let fields = ResponseFields()
     private let pushLog: PushLog?
     private var responses = ResponseQueue()

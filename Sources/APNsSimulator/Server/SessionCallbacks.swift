@@ -1,8 +1,8 @@
 import CNghttp2
 import Glibc
 
-// nghttp2 calls the functions below with the connection as user data. The connection owns the
-// session and frees it first, so the unretained reference is always valid. A request's slot is the
+// nghttp2 calls the functions below with the connection as user data. The connection owns the session and
+// deletes it before it is freed itself, so the unretained reference is always valid. A request's slot is the
 // user data of its stream.
 
 /// Makes the callbacks of a server's session; nil if memory is exhausted.
@@ -17,7 +17,8 @@ func makeSessionCallbacks() -> OpaquePointer? {
     return callbacks
 }
 
-/// If the body of a request is longer, the request is answered before the body's end.
+/// The most bytes of a request's body. If more arrive, the simulator resets the stream with
+/// ENHANCE_YOUR_CALM.
 private let bodyBytesReceivedMax = 1 << 20
 
 @inline(__always)
@@ -141,7 +142,7 @@ private func streamClosed(
     return 0
 }
 
-/// Reads the body of a response from its slot.
+/// Copies the next part of a response's body from its slot to the frame that nghttp2 writes.
 func readResponseBody(
     _ session: OpaquePointer?,
     _ stream: Int32,

@@ -9,14 +9,14 @@ final class Backlog {
     /// The most log lines that the run searches for the time when the worker got its partitions. A healthy
     /// worker writes about ten lines.
     private static let logLinesMax = 1_000
-    /// The number of matches that are played: enough to fill the partitions evenly.
+    /// The number of matches that are played. Each match has the same number of followers.
     static let matchCount = 20
-    /// The most commands for one activity. Each ball is a frame, and each match of this run has at least as
-    /// many balls.
+    /// The most commands for one activity that the command line accepts. `init` also refuses more commands
+    /// than the shortest match has frames: one for each ball, and one for the end.
     static let commandsPerActivityMax = 200
-    /// The number of partitions. The embedded broker keeps 5 MiB of each partition, compressed, and silently
-    /// drops the oldest records. In a batch, a command of the season takes about 50 bytes and a result less.
-    /// So two million of them fit. If the broker dropped a record, the run would wait for it without end.
+    /// The number of partitions. The embedded broker keeps 5 MiB of each partition. If a partition is full,
+    /// the broker silently drops its oldest records. The run could then not succeed. In a compressed batch, a
+    /// command of the season takes about 50 bytes and a result less. So two million of them fit.
     static let partitions = 64
     private static let registrationsMilliseconds: Int64 = 120_000
     private static let waitMillisecondsMax: Int64 = 300_000
@@ -136,7 +136,8 @@ final class Backlog {
         try deployment.stopWorker(graceMilliseconds: Demo.drainMilliseconds)
     }
 
-    /// Writes the commands frame by frame, as during the season.
+    /// Writes the commands of all activities for one step of the matches (`MatchFrame`), then for the next
+    /// step, as during the season.
     private func produceBacklog(_ commandProducer: CommandProducer) throws(LabError) {
         for frame in 0..<commandsPerActivity {
             for match in matchRecords.indices {
@@ -244,8 +245,8 @@ final class Backlog {
         )
     }
 
-    /// Returns the time at which the worker got its partitions, UNIX milliseconds. The worker's log has it.
-    /// The results do not, because the results of the first records may have no time.
+    /// Returns the time at which the worker got its partitions, UNIX milliseconds. It is read from the
+    /// worker's log, because no result contains it.
     private func assignedAtMilliseconds() throws(LabError) -> Int64 {
         let lines = TextFile.lastLines(of: deployment.path("worker.log"), Self.logLinesMax)
         let time = lines.last { $0.contains("kind=partitions-assigned") }?.prefix { $0 != " " }

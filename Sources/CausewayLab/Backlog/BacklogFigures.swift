@@ -14,7 +14,7 @@ struct BacklogFigures: Codable, Equatable, RunFigures {
     var readingMilliseconds: Int64
     /// The times of all readings, shortest first.
     var readingsMilliseconds: [Int64]
-    /// CPU time of the client's threads in the median reading.
+    /// CPU time of the lab's process, in which the client runs, in the median reading.
     var readingCPUMilliseconds: Int64
     /// CPU time of the broker in the median reading.
     var readingBrokerCPUMilliseconds: Int64

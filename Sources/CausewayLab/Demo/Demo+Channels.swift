@@ -29,7 +29,8 @@ extension Demo {
         }
     }
 
-    /// Waits until APNs has deleted the channels of all matches, which have ended.
+    /// Waits until the worker has deleted the channels of all matches, at most `deletionMillisecondsMax`.
+    /// Returns the figures of the channels.
     func awaitChannelDeletions(_ phones: SimulatedPhones) throws(LabError) -> DemoFigures.Channels {
         display.printLine("The matches are over. Within a minute the worker deletes their channels.")
         let deadline = Clock.milliseconds + Self.deletionMillisecondsMax

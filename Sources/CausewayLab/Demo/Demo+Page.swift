@@ -61,17 +61,18 @@ extension Demo {
         pageState?.show(pageReport.figures)
     }
 
-    /// Lets visitors of the live page disturb the parts while the season is played.
+    /// Lets visitors of the live page disturb the worker, Redis and the simulated APNs while the season is
+    /// played.
     func allowPageActions() {
         var actions = Set(PageAction.allCases)
-        // If some superseded commands get no result, a killed worker loses counts of superseded commands, and
-        // the demo would wait for them forever.
+        // If superseded commands have no results of their own, newer commands' results count them. A killed
+        // worker can lose such counts. The demo would then wait for these commands until it fails.
         if options.supersededResults != .each { actions.remove(.killWorker) }
         pageState?.allow(actions)
     }
 
-    /// Refuses further actions of the live page's visitors, and waits until the parts that they stopped run
-    /// again.
+    /// Refuses further actions of the live page's visitors. If a visitor has taken Redis away, waits until
+    /// Redis runs again.
     func endPageActions() throws(LabError) {
         guard let pageState else { return }
         pageState.allow([])

@@ -1,7 +1,7 @@
 import LiveActivity
 import Numbers
 
-/// The measurements of a demo. The page shows them, and `--json` writes them to a file.
+/// The measurements of a demo. `TextPage` shows them, and `--json` writes them to a file.
 struct DemoFigures: Codable, Equatable, RunFigures {
     struct Freshness: Codable, Equatable {
         var p50Milliseconds: Int64
@@ -78,7 +78,8 @@ struct DemoFigures: Codable, Equatable, RunFigures {
     /// The time from the first command to the last result.
     var replaySeconds: Double
     var commands: Int
-    /// The number of commands by outcome, in the order of `Outcome`. Outcomes without commands are left out.
+    /// The number of commands by outcome. Outcomes without commands are left out. Outcomes that only fan-outs
+    /// have come first. The others are in the order of `Outcome`.
     var outcomes: [OutcomeCount]
     var pushes: Int
     var pushesAtPriority10: Int
@@ -97,9 +98,9 @@ struct DemoFigures: Codable, Equatable, RunFigures {
     var others: [Part]
     var scores: [Score]
     var phonesWithFinalScore: Int
-    /// Phones that got a state older than the one that they showed.
+    /// How often a phone got a state older than the one that it showed.
     var phonesBackInTime: Int
-    /// Phones on which a push started an activity that already existed.
+    /// How often a push started an activity that the phone already had.
     var phonesStartedTwice: Int
     var wrongPhones: [WrongPhone]
     /// Pushes that requested priority 10 and were sent at 5, because the activity's budget was used up.
@@ -117,8 +118,8 @@ struct DemoFigures: Codable, Equatable, RunFigures {
         var count: Int
 
         static func all(of tally: Tally) -> [OutcomeCount] {
-            // Two outcomes have the same names in the results of single commands and of rounds, so their
-            // counts are added.
+            // Some outcomes have the same names for single commands and for fan-outs, so their counts are
+            // added.
             var all = Outcome.allCases.map { OutcomeCount(outcome: "\($0.name)", count: tally[$0]) }
             for round in RoundOutcome.allCases {
                 let name = "\(round.name)"

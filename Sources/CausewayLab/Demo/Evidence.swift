@@ -25,7 +25,8 @@ struct Evidence {
 
     func makeJournal() throws(LabError) -> CommandJournal { try CommandJournal(path: commandsFile) }
 
-    /// Writes the policy. It has the budget for frequent updates, because the phones of a demo allow these.
+    /// Writes the policy's spacing and its budget for frequent updates. This budget applies, because the
+    /// phones of a demo allow frequent updates.
     func write(_ policy: Policy) throws(LabError) {
         let budget = policy.frequentBudget
         let object = JSONWriter.object { json in

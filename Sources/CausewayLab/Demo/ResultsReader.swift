@@ -1,7 +1,7 @@
 import Kafka
 import LiveActivity
 
-/// Reads the worker's results and invalidations, and counts them.
+/// Reads the worker's results, invalidations and dead letters, and counts them.
 final class ResultsReader: ConsumerHandler {
     static let resultsTopic = "causeway.results"
     static let invalidationsTopic = "causeway.invalidations"
@@ -37,7 +37,7 @@ final class ResultsReader: ConsumerHandler {
 
     /// Reads at most `limit` records.
     ///
-    /// - Returns: whether there are more records.
+    /// - Returns: whether more records may wait: false if a poll found none, true if the limit was reached.
     func drain(limit: Int) throws(LabError) -> Bool {
         guard let consumer else { return false }
         for _ in 0..<limit {

@@ -1,7 +1,8 @@
 import CausewayCommandLine
 import Kafka
 
-/// Writes the season's commands to the commands topic, in real time.
+/// Writes the season's commands to the commands topic when they are due. A follower is a phone that follows
+/// one of the matches.
 struct SeasonFeed {
     /// To whom the commands of a match are addressed.
     enum Addressees {
@@ -34,7 +35,7 @@ struct SeasonFeed {
     /// The number of commands that were given to the producer.
     private(set) var commands = 0
     private(set) var matchesOver = 0
-    /// The title of the newest alert of any match.
+    /// The title and the body of the newest alert of any match.
     private(set) var news = ""
 
     init(
@@ -78,8 +79,8 @@ struct SeasonFeed {
 
     private var commandsPerEvent: Int { addressees == .audiences ? 1 : followers }
 
-    /// The numbers of the starts of one match. For activities, there is a start for each follower whose app
-    /// has not started an activity. For an audience, there is one start.
+    /// The numbers of the followers of one match to whom starts are sent: those whose app has not started an
+    /// activity. If commands go to audiences, there is one start for all, and its number has no meaning.
     private var startNumbers: Range<Int> {
         guard appStartedFollowers < followers else { return 1..<1 }
         return addressees == .audiences ? 1..<2 : appStartedFollowers + 1..<followers + 1
@@ -93,7 +94,7 @@ struct SeasonFeed {
     }
 
     /// Returns the audience that a registration must name; nil: none. A device's registration names an
-    /// audience only if the device's activity is started by a push.
+    /// audience only if a push starts the device's activity.
     ///
     /// - Parameter key: the key of the registration, which is the id of an activity or a device.
     func audience(ofRegistration key: String) -> String? {
@@ -113,8 +114,8 @@ struct SeasonFeed {
 
     /// Sends starts to the followers whose apps have not started an activity.
     ///
-    /// - Throws: an error if a record is refused. A full queue is not expected, because the queue is empty
-    ///   before the season begins.
+    /// - Throws: an error if a record is refused or the producer's queue is full. A full queue is not
+    ///   expected, because the queue is empty before the season begins.
     mutating func sendStarts(to topic: ProducerTopic, of producer: Producer) throws(LabError) {
         for match in matches.indices {
             records[match].start.setTimestamp(seconds: Clock.wallMilliseconds / 1_000)

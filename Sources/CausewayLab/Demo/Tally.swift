@@ -6,9 +6,9 @@ import LiveActivity
 /// broadcast. Only the result for the whole command is counted. For a start to an audience, the worker writes
 /// a command to each device. The results of these commands count only as pushes.
 ///
-/// A result names the record of its command, so a command is counted once even if a worker that died has
-/// written its result twice. The result of a held command is `held`. When its token registers, its push has
-/// another result, which names the registration's record.
+/// A result names the record of its command. So a command is counted once, even if its result was written
+/// twice because a worker died. The result of a held command is `held`. When its token registers, its push
+/// has another result, which names the registration's record.
 struct Tally {
     static let partitionsMax = 4_096
     static let offsetsPerPartitionMax = 100_000_000

@@ -1,15 +1,15 @@
 import HTTP
 
-/// Sends requests to the simulator's control interface, one at a time, and waits for each response. It is not
-/// used during the season: phones are created before the season and queried after it.
+/// Sends HTTP requests on loopback and waits for each response: to the simulator's control interface, or to a
+/// worker's `/metrics`.
 struct ControlClient {
     static let responseBytesMax = 256 << 20
     static let timeoutMilliseconds = 120_000
 
     let port: UInt16
 
-    /// - Throws: an error if there is no response, or if it is not HTTP. A response with any status is
-    ///   returned.
+    /// - Throws: an error if there is no response, or if the response is not HTTP. A response with any status
+    ///   is returned.
     func request(_ method: String, _ target: String, body: [UInt8] = []) throws(LabError) -> HTTPClient.Response {
         var client = HTTPClient(
             address: HTTPAddress(host: "127.0.0.1", port: port, path: target),

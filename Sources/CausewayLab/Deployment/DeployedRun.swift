@@ -11,7 +11,7 @@ protocol RunFigures: Encodable {
 protocol DeployedRun: AsyncParsableCommand {
     associatedtype Figures: RunFigures
 
-    /// The directory of the season's records; nil: the directory in this project.
+    /// The directory of the season's files; nil: `SeasonFiles` searches for it.
     var data: String? { get }
     /// Whether the work directory is kept after the run.
     var keep: Bool { get }

@@ -8,7 +8,7 @@ extension Deployment {
     /// The most bytes of an answer that are read. All Redis commands here have an answer of one line.
     private static let responseBytesMax = 512
 
-    /// Starts a redis-server on a free port. It writes its data to disk only when it is asked to.
+    /// Starts a redis-server on a free port. The server writes its data to disk only for `SHUTDOWN SAVE`.
     func startRedis() throws(LabError) {
         for _ in 0..<Self.portAttemptsMax {
             let port = try LoopbackPort.free()
@@ -53,7 +53,7 @@ extension Deployment {
         try restartRedis()
     }
 
-    /// Returns the number of keys of activities and devices.
+    /// Returns the number of keys in Redis, without marks.
     func redisKeyCount() throws(LabError) -> Int { try Self.keyCount(port: redisPort) }
 
     /// Returns the number of marks (`PartitionMark`) in Redis.
@@ -99,7 +99,8 @@ extension Deployment {
         return false
     }
 
-    /// Returns the line with which Redis answers a Redis command; nil if there is no answer.
+    /// Returns the first line with which Redis answers a Redis command, for example `+OK` or `:3`; nil if
+    /// there is no answer.
     static func answer(port: UInt16, to command: String) -> String? {
         let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
         defer { close(descriptor) }

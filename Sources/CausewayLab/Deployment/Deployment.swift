@@ -1,7 +1,8 @@
 import Documents
 import Foundation
 
-/// The parts of a demo. Each part is a separate process on loopback, so that its cost can be measured.
+/// The broker, Redis, simulator and worker of one run of the lab. Each is a separate process on loopback, so
+/// that its cost can be measured.
 final class Deployment {
     /// The number of partitions of most topics. Few partitions give large batches, which reduce a client's
     /// cost. The embedded broker keeps 5 MiB of a partition, so a slow reader may be about 15 s late before
@@ -15,7 +16,7 @@ final class Deployment {
 
     let directory: String
     private let programs: ProgramFiles
-    /// All processes of the demo except the worker.
+    /// All processes of the deployment except the worker.
     var parts: [ChildProcess] = []
     private(set) var worker: ChildProcess?
     var bootstrapServers = ""
@@ -70,7 +71,8 @@ final class Deployment {
         ])
     }
 
-    /// Starts another broker than the embedded one. It must print its address in the same way.
+    /// Starts a broker with this command line. The broker must print its address as `causeway-lab broker`
+    /// does.
     func startBroker(command: [String]) throws(LabError) {
         let broker = try ChildProcess(
             name: "broker",

@@ -2,7 +2,8 @@ import ArgumentParser
 import Delivery
 import LiveActivity
 
-/// Writes the configuration file of a worker on loopback: for a demo, a fan-out run, or an outage case.
+/// Writes the configuration file of a worker on loopback: for a demo, a backlog, a fan-out run, or an outage
+/// case.
 struct WorkerConfigurationText {
     typealias Lines = [(key: String, value: String)]
 
@@ -34,8 +35,8 @@ struct WorkerConfigurationText {
     /// The workers' consumer group, unless the configuration names another one.
     static let group = "causeway"
     /// Properties for the embedded broker. It serves only one member of a group at a time, so a new worker
-    /// waits until a killed one has lost its session: the session is short. The broker answers an empty fetch
-    /// only after the fetch wait, even if records arrive earlier, so this wait is short too.
+    /// waits until a killed one has lost its session. So the session is short. The broker answers an empty
+    /// fetch only after the fetch wait, even if records arrive earlier, so this wait is short too.
     static let consumerProperties = [
         "session.timeout.ms": "6000", "heartbeat.interval.ms": "1000", "fetch.wait.max.ms": "10",
     ]

@@ -26,7 +26,8 @@ struct WorkerMetrics {
 
     /// Whether the workers have settled all records that they received, including this many registrations.
     func hasSettled(registrations: Int) -> Bool {
-        // The two numbers fit together, because a lane publishes both at the same time.
+        // Compare the received records first. A lane publishes both numbers at the same time, so the later
+        // number of records in progress includes all received ones.
         registrationsReceived == registrations && sum(of: "causeway_records_in_progress") == 0
     }
 }

@@ -7,8 +7,8 @@ import Kafka
 struct FanoutCrowd {
     static let membersMax = 10_000_000
     static let audience = "final"
-    /// One in this many members has frequent updates. An admission grants such members a priority of their
-    /// own, so the round uses both granted priorities.
+    /// One in this many members has frequent updates. The admission of a command grants one priority for such
+    /// members and another for the others, so the run uses both.
     private static let frequentEvery = 4
 
     /// The simulator's answer about what its phones show.

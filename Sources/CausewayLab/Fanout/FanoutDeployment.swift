@@ -5,15 +5,16 @@ import Foundation
 final class FanoutDeployment {
     static let app = "com.example.match"
     static let appName = "match"
-    /// The number of partitions. The embedded broker keeps only 5 MiB of each partition. With 16, it keeps
-    /// all registrations that no worker has read yet.
+    /// The number of partitions. The embedded broker keeps only 5 MiB of each partition. With 16 partitions,
+    /// it keeps all registrations that wait for a worker (`FanoutRun.unreadRegistrationsMax`).
     static let partitions = 16
-    /// The memory of a worker for each lane (`worker.memoryMebibytes`), as in a small pod. Without a limit, a
-    /// worker may use 1 GiB, and keeps the memory that the many registrations needed before the round. The
-    /// measurement would then not show what the round needs.
+    /// The memory of a worker for each lane (`worker.memoryMebibytes`), as in a small pod. Without this
+    /// setting, a worker may use 1 GiB or more, and keeps the memory that the many registrations needed
+    /// before the command. The measurement would then not show what the fan-out needs.
     private static let memoryMebibytesPerLane = 64
     private static let drainMilliseconds: Int64 = 60_000
-    /// The most streams that h2load opens at once before the server has said how many it permits.
+    /// How many streams the simulator permits on a connection before the first provider token. h2load opens
+    /// up to this many at once, and does not wait for the simulator's SETTINGS.
     private static let earlyStreams = 1_000
 
     let base: Deployment
@@ -119,8 +120,7 @@ final class FanoutDeployment {
         try evaluate("return #redis.call('KEYS', '\(Self.audienceKeyPattern)')")
     }
 
-    /// Returns the bytes of all data that Redis keeps about audiences, including keys and the server's own
-    /// tables.
+    /// Returns how many bytes Redis needs for all audiences, including the keys and Redis' own overhead.
     func audienceBytes() throws(LabError) -> Int {
         try evaluate(
             "local n = 0 for _, k in ipairs(redis.call('KEYS', '\(Self.audienceKeyPattern)')) do "

@@ -11,24 +11,26 @@ struct FanoutFigures: Codable, Equatable, RunFigures {
     /// CPU time of redis-server for the registration of one member, which changes the activity's record and a
     /// page of members.
     var redisMicrosecondsPerJoin: Double
-    /// Bytes in Redis of the audience's record, its pages of members and the directories of the pages,
-    /// including keys, divided by the number of members.
+    /// Bytes in Redis of the audience's record, its pages of members and its directories, including keys,
+    /// divided by the number of members. A directory lists the pages of one segment.
     var redisBytesPerMember: Double
-    /// The time from the last command's record until the last phone shows its state.
+    /// The time from the last command's record until the last phone shows that command's state.
     var seconds: Double
-    /// Pushes that APNs accepted.
+    /// Pushes to members of the audience that reached their phones.
     var pushes: Int
-    /// CPU time of all workers from the command to its result, divided by the pushes.
+    /// CPU time of all workers from the first command to the last command's result, divided by the pushes.
     var workerMicrosecondsPerMember: Double
     var redisMicrosecondsPerMember: Double
     /// CPU time of h2load for a push of the same body to the same APNs: the mean of the runs before and after
-    /// the round. Nil: h2load did not run.
+    /// the fan-out. Nil: h2load did not run.
     var h2loadMicrosecondsPerPush: Double?
     /// The peak of resident memory since the command, of the worker with the highest peak.
     var workerPeakMemoryBytes: Int64
-    /// The freshness of single commands to other phones before the round; nil: there were no single commands.
+    /// The freshness of single commands to other phones before the fan-out; nil: there were no single
+    /// commands.
     var singleBefore: SingleCommandLoad.Freshness?
-    /// The freshness of single commands to other phones during the round; nil: there were no single commands.
+    /// The freshness of single commands to other phones during the fan-out; nil: there were no single
+    /// commands.
     var singleDuring: SingleCommandLoad.Freshness?
     /// The number of results since the first command.
     var resultRecords: Int

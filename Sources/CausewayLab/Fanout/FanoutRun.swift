@@ -4,13 +4,13 @@ import Foundation
 import Kafka
 import Numbers
 
-/// One run. The phones join the audience, and the run sends the command. When every phone shows the command's
-/// state and its result has arrived, the run measures the cost.
+/// One fan-out run. The phones join the audience, and the run sends the command. When every phone shows the
+/// command's state and its result has arrived, the run measures the cost.
 final class FanoutRun {
     /// The run fails if a step makes no progress for this time. A run may take longer.
     private static let stallMilliseconds: Int64 = 120_000
     private static let pollMilliseconds: Int64 = 20
-    /// The most registrations that wait for a worker. The embedded broker keeps no more.
+    /// The most registrations that may wait for a worker. If more wait, the embedded broker may drop some.
     private static let unreadRegistrationsMax = 100_000
     private static let registrationsPerPoll = 2_000
     /// After this many registrations the run checks that Redis has members, so that it soon notices a worker
@@ -74,8 +74,8 @@ final class FanoutRun {
         var loads: [Double] = []
         if let load { loads.append(try load.run(eachPoll: pollOnce)) }
         let round = try fanOut()
-        // Ask the phones before h2load runs again. The pushes of h2load have the same state as the round's,
-        // and must not count as the last pushes of the round.
+        // Ask the phones before h2load runs again. The pushes of h2load have the same content state as those
+        // of the fan-out, and must not count as its last pushes.
         let crowdReport = try crowd.report(about: round.last.contentState)
         if let load { loads.append(try load.run(eachPoll: pollOnce)) }
         try deployment.stopWorkers()
@@ -85,12 +85,12 @@ final class FanoutRun {
             workers: round.workers,
             overtakenAtPercent: overtakeAtPercent,
             joinSeconds: Double(joinCost.milliseconds) / 1_000,
-            redisMicrosecondsPerJoin: Double(joinCost.redisMicroseconds) / Double(members),
+            redisMicrosecondsPerJoin: Double(joinCost.redisCPUMicroseconds) / Double(members),
             redisBytesPerMember: Double(bytes) / Double(members),
             seconds: Double(crowdReport.lastMilliseconds - round.recordMilliseconds) / 1_000,
             pushes: crowdReport.pushes,
             workerMicrosecondsPerMember: Double(round.workerMicroseconds) / Double(max(1, crowdReport.pushes)),
-            redisMicrosecondsPerMember: Double(round.redisMicroseconds) / Double(max(1, crowdReport.pushes)),
+            redisMicrosecondsPerMember: Double(round.redisCPUMicroseconds) / Double(max(1, crowdReport.pushes)),
             h2loadMicrosecondsPerPush: loads.isEmpty ? nil : loads.reduce(0, +) / Double(loads.count),
             workerPeakMemoryBytes: round.workerPeakMemoryBytes,
             singleBefore: results.singleCommands?.freshness(.before),
@@ -115,7 +115,7 @@ final class FanoutRun {
 
     private struct JoinCost {
         var milliseconds: Int64
-        var redisMicroseconds: Int64
+        var redisCPUMicroseconds: Int64
     }
 
     private func join() throws(LabError) -> JoinCost {
@@ -123,7 +123,7 @@ final class FanoutRun {
             Int(deployment.metrics.sum(of: "causeway_partitions_assigned")) > 0
         }
         let beganMilliseconds = Clock.milliseconds
-        let redisBefore = redisMicroseconds
+        let redisBefore = redisCPUMicroseconds
         var written = 0
         var read = 0
         var areKeysChecked = false
@@ -154,12 +154,12 @@ final class FanoutRun {
         }
         return JoinCost(
             milliseconds: Clock.milliseconds - beganMilliseconds,
-            redisMicroseconds: redisMicroseconds - redisBefore
+            redisCPUMicroseconds: redisCPUMicroseconds - redisBefore
         )
     }
 
-    /// Returns a lower bound for the number of written registrations that the workers have settled. Until all
-    /// are settled, the bound is only for the progress bar.
+    /// Returns `written` if the workers have settled all written registrations. If not, returns a lower
+    /// number: how many the workers have received.
     private func settledRegistrations(written: Int) -> Int {
         if deployment.metrics.hasSettled(registrations: written) { return written }
         return min(deployment.metrics.registrationsReceived, written - 1)
@@ -175,8 +175,8 @@ final class FanoutRun {
 
     // MARK: - Single commands
 
-    /// Measures the single commands without a round. Their phones register after the members of the audience,
-    /// because the joining is measured without them.
+    /// Measures the single commands without a fan-out. Their phones register after the members of the
+    /// audience, because the joining is measured without them.
     private func measureSingleCommands() throws(LabError) {
         guard let singleCommands = results.singleCommands else { return }
         try singleCommands.crowd.createPhones()
@@ -213,7 +213,7 @@ final class FanoutRun {
         var workers: Int
         var recordsBefore: Int
         var workerMicroseconds: Int64
-        var redisMicroseconds: Int64
+        var redisCPUMicroseconds: Int64
         var workerPeakMemoryBytes: Int64
     }
 
@@ -222,7 +222,7 @@ final class FanoutRun {
         results.singleCommands?.begin(.during, atMilliseconds: Clock.milliseconds)
         let accepted = try phones.acceptedCounts().pushes
         for worker in deployment.workers { try ProcessTime.resetPeak(of: worker.identifier) }
-        let (workersBefore, redisBefore) = (workerMicroseconds, redisMicroseconds)
+        let (workersBefore, redisBefore) = (workerMicroseconds, redisCPUMicroseconds)
         let first = FanoutContent(number: 1, timestamp: Clock.wallMilliseconds / 1_000)
         var round = Round(
             commands: [first],
@@ -231,7 +231,7 @@ final class FanoutRun {
             workers: deployment.workers.count,
             recordsBefore: results.resultRecords,
             workerMicroseconds: 0,
-            redisMicroseconds: 0,
+            redisCPUMicroseconds: 0,
             workerPeakMemoryBytes: 0
         )
         if let overtakeAtPercent {
@@ -250,7 +250,7 @@ final class FanoutRun {
             round.commands.allSatisfy { results.outcomes[$0.identifier] != nil }
         }
         round.workerMicroseconds = workerMicroseconds - workersBefore
-        round.redisMicroseconds = redisMicroseconds - redisBefore
+        round.redisCPUMicroseconds = redisCPUMicroseconds - redisBefore
         round.workerPeakMemoryBytes =
             deployment.workers.compactMap { ProcessUsage(identifier: $0.identifier)?.residentPeakBytes }.max() ?? 0
         return round
@@ -290,7 +290,7 @@ final class FanoutRun {
         deployment.workers.reduce(0) { $0 + (ProcessTime.microseconds(of: $1.identifier) ?? 0) }
     }
 
-    private var redisMicroseconds: Int64 {
+    private var redisCPUMicroseconds: Int64 {
         deployment.redis.flatMap { ProcessTime.microseconds(of: $0.identifier) } ?? 0
     }
 

@@ -2,7 +2,7 @@ import APNsSimulator
 import Foundation
 import Kafka
 
-/// Sends single commands at a steady rate, before and during the round. They show whether a round delays
+/// Sends single commands at a steady rate, before and during the fan-out. They show whether a fan-out delays
 /// activities outside the audience.
 struct SingleCommandLoad {
     enum Phase: String, CaseIterable {
@@ -21,7 +21,7 @@ struct SingleCommandLoad {
     }
 
     static let rateMax = 20_000
-    /// How long the phase without a round lasts.
+    /// How long the phase without a fan-out lasts.
     static let millisecondsBeforeRound: Int64 = 10_000
     static let crowdName = "beside-"
     /// Seconds between two commands of an activity: more than the spacing of the default policy.
@@ -53,7 +53,7 @@ struct SingleCommandLoad {
         writtenInPhase = 0
     }
 
-    /// Writes the commands that are due. If the producer's queue is full, the next turn tries again.
+    /// Writes the commands that are due. If the producer's queue is full, the next call tries again.
     mutating func write(to commandProducer: CommandProducer, atMilliseconds now: Int64, wallMilliseconds: Int64)
         throws(LabError)
     {

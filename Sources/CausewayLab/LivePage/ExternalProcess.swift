@@ -40,7 +40,8 @@ struct ExternalProcess: Equatable, Sendable {
     }
 }
 
-/// Says how to find the worker's process id: the id itself, or a file that is written when a worker starts.
+/// Says how to find the worker's process id: the id itself, or a file with the id, which is written when a
+/// worker starts.
 enum WorkerIdentity: Equatable, Sendable {
     case identifier(pid_t)
     case file(String)

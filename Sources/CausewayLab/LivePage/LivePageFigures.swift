@@ -46,8 +46,8 @@ struct LivePageFigures: Encodable, Equatable, Sendable {
     /// The freshness (the time from a command's record to APNs' response) of the pushes that APNs answered in
     /// the last second.
     var freshness: Freshness?
-    /// The number of pushes at priority 10 that a phone's full budget allows. `budgetRefillPerHour` is the
-    /// number of pushes that the budget gains in an hour.
+    /// The number of pushes at priority 10 that an activity's full budget allows. `budgetRefillPerHour` is
+    /// the number of pushes that the budget gains in an hour.
     var budgetPushes: Int?
     var budgetRefillPerHour: Int?
     var matchesOver: Int?
@@ -67,8 +67,8 @@ struct LivePageFigures: Encodable, Equatable, Sendable {
 
 /// Counts late commands: those that should have had their result by now.
 ///
-/// A result does not say when its command was written, and results come in any order. So the count is a lower
-/// bound: the commands that were written before the time limit, minus all results.
+/// The count is a lower bound: the commands that were written before the time limit, minus all results. Some
+/// of these results may be those of newer commands.
 struct LateCommands {
     static let afterMilliseconds: Int64 = 30_000
     private static let stepMilliseconds: Int64 = 250

@@ -69,7 +69,8 @@ final class LivePageSampler: @unchecked Sendable {
         for viewer in viewers { viewer.stream.finish() }
     }
 
-    /// Waits until the next poll is due or until a viewer arrives.
+    /// Waits until the deadline, until a viewer arrives, or until `stop` is called. Returns whether `stop`
+    /// was called.
     private func takeArrivals(untilMilliseconds deadline: Int64) -> Bool {
         condition.withLock {
             while newStreams.isEmpty, !isStopping {

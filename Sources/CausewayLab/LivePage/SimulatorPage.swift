@@ -5,7 +5,7 @@ import Reactor
 import Synchronization
 
 /// The page of a simulator that runs without a demo, beside a worker that this program has not started. Its
-/// own thread reads the worker's results and carries out the visitors' requests.
+/// own thread reads the worker's results, and kills the worker if a visitor requests that.
 final class SimulatorPage: Sendable {
     /// What the page may use besides the simulator.
     struct WorkerAccess: Sendable {

@@ -17,8 +17,8 @@ struct OutageCase {
     /// How long all phones may take to show the right state after the last command and the last step.
     var checkDelayMillisecondsMax: Int64 = 40_000
 
-    /// The number of registrations that a case expects: a push-to-start token for each phone, and a token for
-    /// each activity that its app has begun.
+    /// The number of registrations that a case expects: a push-to-start token for each phone, and an update
+    /// token for each activity that its app has begun.
     var expectedRegistrations: Int {
         apps.reduce(0) { sum, app in
             sum + Set((0..<app.activities).map(app.device)).count + app.activities - app.pushStartedActivities
@@ -31,7 +31,7 @@ struct OutageCase {
         return workers.policy["afterLifetime"] == "restart" ? .restart : .end
     }
 
-    /// The losses of data after which alerts may ring again. Times count from the first command.
+    /// The crashes and losses of data after which alerts may ring again. Times count from the first command.
     var crashes: [Crash] {
         steps.compactMap { step in
             step.forgottenMilliseconds.map {
@@ -111,17 +111,17 @@ struct OutageStep {
         case freeze(OutagePart)
         case thaw(OutagePart)
         case kill(OutagePart)
-        /// Starts a part that was killed or never started. A Redis starts without data.
+        /// Starts a worker or a Redis that does not run. A Redis starts without data.
         case start(OutagePart)
         /// Sends SIGTERM to a worker. It must end within its drain time. Its exit code must be 0, unless a
-        /// part that it needs is frozen.
+        /// part is frozen.
         case stop(OutagePart)
         case flushRedis
         /// Cuts the connection from the primary to its replica.
         case cutReplication
         case rightKey
-        /// Gives all activities of an app new tokens. The run copies their registrations to Kafka only after
-        /// `releaseTokens`.
+        /// Gives all activities that an app itself began new update tokens. The run copies their
+        /// registrations to Kafka only after `releaseTokens`.
         case rotateTokens(app: String)
         case releaseTokens
     }

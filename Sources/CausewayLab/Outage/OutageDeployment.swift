@@ -43,7 +43,7 @@ final class OutageDeployment {
         httpPorts = ports
     }
 
-    /// Returns the offsets that the workers' group has committed.
+    /// Returns a reader of the offsets that the workers' group has committed.
     func groupPositions() throws(LabError) -> GroupPositions {
         do throws(KafkaError) {
             return try GroupPositions(
@@ -200,7 +200,8 @@ final class OutageDeployment {
             for index in app.pushStartedActivities..<app.activities {
                 try service.rotateToken(of: app.activity(index), app: app)
             }
-        // Nothing changes in the parts: `OutageRun` copies the registrations that it has held back.
+        // Nothing changes in the processes: `OutageRun` copies the registrations that it has not copied since
+        // `rotateTokens`.
         case .releaseTokens: break
         }
     }

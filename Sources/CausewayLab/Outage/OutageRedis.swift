@@ -161,7 +161,7 @@ final class OutageRedis {
 
     // MARK: - Looking
 
-    /// Returns the number of keys of activities and devices on all servers, without replicas.
+    /// Returns the number of keys on all servers, without replicas and without marks.
     func keyCount() throws(LabError) -> Int {
         var sum = 0
         for server in sentinel == nil ? servers[...] : servers.prefix(1) {

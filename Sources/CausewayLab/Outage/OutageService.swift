@@ -86,7 +86,8 @@ final class OutageService {
 
     func clearFaults() throws(LabError) { try client.requestObject("DELETE", "/faults") }
 
-    /// Closes all connections without GOAWAY and close_notify. Requests without an answer have no effect.
+    /// Closes all connections without GOAWAY and close_notify. A push that the simulator has processed keeps
+    /// its effect, even if its answer is not sent any more.
     func cut() throws(LabError) { try client.requestObject("POST", "/cut") }
 
     func rotateToken(of activity: String, app: OutageApp) throws(LabError) {

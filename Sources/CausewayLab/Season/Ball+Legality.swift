@@ -1,9 +1,9 @@
 extension Ball {
     /// Finds out which balls of one innings are wides or no-balls (illegal balls), and sets their `legality`.
     ///
-    /// The feed counts extra runs without their kind. Three rules of cricket show the kind. A batter can hit
-    /// a no-ball but not a wide. Batters who run an odd number of runs change ends. A complete over has
-    /// exactly six legal balls.
+    /// The season's files have the extra runs of a ball, but not their kind. Three rules of cricket show the
+    /// kind. A batter can hit a no-ball but not a wide. Batters who run an odd number of runs change ends. A
+    /// complete over has exactly six legal balls.
     ///
     /// Every ball with extras gets a weight, which depends on who faces the next ball. In a complete over,
     /// the balls with the highest weights become illegal until six legal balls are left. A no-ball that was
@@ -35,13 +35,13 @@ extension Ball {
         }
     }
 
-    /// Returns how likely the ball is illegal, from 0 (certainly legal) to 3 (certainly illegal).
+    /// Returns how likely it is that the ball is illegal, from 0 (certainly legal) to 3 (certainly illegal).
     private static func weight(_ ball: Ball, next: Ball?) -> Int {
         guard ball.extraRuns > 0 else { return 0 }
         if ball.batterRuns > 0 || ball.extraRuns == 5 { return 3 }
         if let dismissal = ball.dismissal { return dismissal.kind == .stumped ? 3 : 1 }
-        // Four extra runs are far more often byes than a wide with three runs. The last ball of an innings
-        // has no next ball, and no over ends with a wide.
+        // Four extra runs are far more often byes than a wide with three runs. The last ball of an over has
+        // no next ball, and no complete over ends with a wide.
         guard ball.extraRuns != 4, let next else { return 1 }
         let ranAnOddNumber = ball.batter != next.batter
         let countIsOdd = ball.extraRuns % 2 == 1

@@ -1,6 +1,6 @@
 /// How a batter's turn ended.
 struct Dismissal: Equatable {
-    /// The ways in which cricket ends a batter's turn, with the names of the feed.
+    /// The ways in which cricket ends a batter's turn, with the names in the season's files.
     enum Kind: String, CaseIterable {
         case bowled
         case caught
@@ -29,7 +29,7 @@ struct Dismissal: Equatable {
     }
 }
 
-/// One ball of a match, as in the feed.
+/// One ball of a match, as in the season's files.
 struct Ball: Equatable {
     /// The umpire's decision. A wide or a no-ball is bowled again, so an over can have more than six balls.
     enum Legality { case legal, wide, noBall }
@@ -67,10 +67,11 @@ struct Match {
 
     /// The target of the side that bats second.
     struct Chase: Equatable {
-        /// The runs to reach; nil if rain changed the target and the feed does not contain the new one.
+        /// The runs to reach; nil if rain changed the target and the season's files do not contain the new
+        /// one.
         var target: Int?
-        /// The legal balls in which the target must be reached; nil if the feed does not contain their
-        /// number.
+        /// The legal balls in which the target must be reached; nil if the season's files do not contain
+        /// their number.
         var balls: Int?
         var isRevised: Bool
     }
@@ -107,7 +108,7 @@ struct Match {
 }
 
 extension Match.Chase {
-    /// Derives the target, for which the feed has no column.
+    /// Derives the target, for which the season's files have no column.
     ///
     /// The target is one more than the first side's runs. If the result contradicts this, rain has changed
     /// the target. A margin in runs then gives the new target exactly, and the number of overs that the

@@ -1,4 +1,4 @@
-/// One push of a match: the state that its followers see until the next push.
+/// One step of a match, which becomes one command: the state after a ball or at the end, and its alert.
 struct MatchFrame {
     struct Alert: Equatable {
         var title: String

@@ -5,8 +5,8 @@ import Kafka
 
 /// The live page of a simulator without a demo.
 extension SimulatorCommand {
-    /// Returns what the options say about the worker. Reads all files first, so that a faulty file is
-    /// reported before anything is opened.
+    /// Returns what the options say about the worker. Reads the worker's configuration now, so that a faulty
+    /// file is reported before the simulator starts.
     func workerAccess() throws -> SimulatorPage.WorkerAccess {
         var workerAccess = SimulatorPage.WorkerAccess()
         if let config {

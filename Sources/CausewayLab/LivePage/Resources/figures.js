@@ -12,7 +12,7 @@ function duration(milliseconds) {
   return `${(milliseconds / 1000).toFixed(milliseconds < 10_000 ? 1 : 0)} s`;
 }
 
-// A number that counts up or down to its new value in the time until the next event.
+// A number that counts up to its new value in the time until the next event. A lower value is shown at once.
 class Runner {
   constructor(node) {
     this.node = node;
@@ -34,7 +34,7 @@ class Runner {
   }
 }
 
-// A line chart of the last minute.
+// The values of a line chart of the last minute.
 class Series {
   constructor() { this.points = []; }
 

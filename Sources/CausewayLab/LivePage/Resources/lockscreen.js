@@ -22,7 +22,8 @@ const initials = (team) => team === "Sunrisers Hyderabad" ? "SRH"
 
 const count = (number, noun) => `${number} ${noun}${number === 1 ? "" : "s"}`;
 
-// Returns the parts of a card for any content state. Cricket and other scores have their own layouts. All other states are listed key by key.
+// Returns the parts of a card for any content state. Cricket and other scores have their own layouts. Of any other state, the card shows
+// one text and at most two numbers.
 export function reading(attributes = {}, content = {}) {
   if ("batting" in content && "overs" in content) return cricket(attributes, content);
   const goals = ["homeGoals", "awayGoals"].every((name) => name in content) ? [content.homeGoals, content.awayGoals]

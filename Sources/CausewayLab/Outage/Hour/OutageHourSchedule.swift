@@ -1,9 +1,10 @@
-/// The times of the outage hour, its load, and the limits that it must keep.
+/// The times of the outage hour, its load, and the limits that the worker must keep.
 struct OutageHourSchedule {
     static let affectedAppName = "affected"
     static let healthyAppName = "healthy"
 
-    /// The minutes before the outage. All later minutes are compared with them.
+    /// The minutes before the outage. The table shows them, so that a reader can compare the outage with
+    /// them.
     var minutesBeforeOutage = 3
     var awayMinutes = 60
     /// The minutes after the return of the affected app's APNs host.

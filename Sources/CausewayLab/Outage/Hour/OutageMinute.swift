@@ -1,6 +1,7 @@
 struct OutageMinute {
     var number: Int
-    /// Whether the affected app's host was unreachable during the whole minute.
+    /// Whether the affected app's host was unreachable in the middle of the minute. The outage begins and
+    /// ends close to the end of a minute.
     var isHostUnreachable: Bool
     /// The time from a command's record to APNs' answer, for the healthy app.
     var freshness = Histogram()

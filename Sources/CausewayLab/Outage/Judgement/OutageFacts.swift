@@ -10,7 +10,7 @@ struct OutageFacts {
     var outcomes: [String: [String]]
     var invalidations: Int
     var history = OutageHistory()
-    /// When the first command was due.
+    /// When the first command was due, UNIX milliseconds.
     var firstCommandMilliseconds: Int64 = 0
     var longestCommitMilliseconds: Int64 = 0
 

@@ -7,8 +7,8 @@ struct OutageHistory: Equatable {
         var app: String
         var activity: String
         var event: Event
-        /// `aps.timestamp` and `sequence`. The content state contains the sequence too, so phones and the
-        /// push log show it.
+        /// `aps.timestamp` and `sequence`. The content state contains the sequence too. So a phone's content
+        /// shows to which command it belongs.
         var version: Version
         /// The alert's title, which is unique among the commands of the activity.
         var alert: String?
