@@ -56,7 +56,7 @@ extension CommandWriter {
     /// Writes a retirement as three arguments. The first two are the token as a device's fields `t` and `u`
     /// store it, but without the registration time. The third is the time before which the token must have
     /// been registered; empty: at any time.
-    mutating func deviceArguments(_ retirement: TokenRetirement<UnsafeRawBufferPointer>) {
+    mutating func retirementArguments(_ retirement: TokenRetirement<UnsafeRawBufferPointer>) {
         deviceArguments(retirement.token, retirement.environment, registeredAt: nil)
         if let invalidAtMilliseconds = retirement.invalidAtMilliseconds {
             argument(milliseconds: invalidAtMilliseconds)

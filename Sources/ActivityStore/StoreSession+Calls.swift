@@ -170,7 +170,7 @@ extension StoreSession {
                 $0.argument(settlement, start.version)
                 $0.argument(attributesType: start.attributesType)
                 $0.argument(start.activity)
-                if let retirement { $0.deviceArguments(retirement) }
+                if let retirement { $0.retirementArguments(retirement) }
             }
         case .refundStart(let startBudget, let draw):
             let bytes = 32 + CommandWriter.refundArgumentBytes

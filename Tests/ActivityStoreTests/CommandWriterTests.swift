@@ -52,7 +52,7 @@ import Testing
                 writer.deviceArguments(
                     TokenRegistration(token: token, environment: .production, registeredAtMilliseconds: 12)
                 )
-                writer.deviceArguments(
+                writer.retirementArguments(
                     TokenRetirement(token: token, environment: .production, invalidAtMilliseconds: .max)
                 )
             }

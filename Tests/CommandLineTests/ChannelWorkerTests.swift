@@ -3,7 +3,8 @@ import Kafka
 import Testbed
 import Testing
 
-/// A real worker manages channels. It is killed at various moments, and audiences end.
+/// Even if the worker that manages a channel is killed, the channel is neither lost nor left without an owner. The
+/// channel is deleted after its audience has ended.
 @Suite("Channels that a worker keeps", .ownThread, .timeLimit(.minutes(10)))
 struct ChannelWorkerTests {
     private static let audience = "final"
@@ -213,7 +214,8 @@ struct ChannelWorkerTests {
         #expect(worker.terminate() == 0)
     }
 
-    /// The entry's channel id is not Base64, so APNs always refuses the first deletion.
+    /// Two channels of the register are due to be deleted. The id of the first one is not Base64, so APNs always
+    /// refuses this deletion.
     @Test
     func
         `A channel that APNs refuses to delete does not keep other channels from their deletion and the daily reconciliation`()

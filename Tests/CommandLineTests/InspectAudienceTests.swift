@@ -115,8 +115,8 @@ private final class AudienceStage {
         _ = try writer.perform(.finishBroadcast(part, version: version, .delivered, RoundTimes()))
     }
 
-    /// Begins a second version. Range 0 has finished it, but its last checkpoint is from before its end.
-    /// Range 1 has reached a quarter of its members. Ranges 2 and 3 have not begun.
+    /// Begins a second version. Range 0 has finished the version, but the last checkpoint of this range is older. Range
+    /// 1 has reached a quarter of its members. Ranges 2 and 3 have not begun.
     private func beginRound() throws {
         try admit(Self.newerVersion, ranges: 4)
         let now = Int64(Date().timeIntervalSince1970 * 1_000)
@@ -236,8 +236,8 @@ struct InspectAudienceTests {
         #expect(channels.allSatisfy { $0["createdAt"] as? Int64 == created })
     }
 
-    /// A broadcast may wait for hours, for example for a new channel. Until it ends, the command has no
-    /// total.
+    /// A broadcast may wait for hours, for example for a new channel. Until the broadcast ends, the command has no
+    /// result over all its ranges.
     @Test func `A round is under way until its broadcast has ended`() throws {
         let stage = try AudienceStage()
         let version = Version(timestamp: 1_790_000_002, sequence: 0)

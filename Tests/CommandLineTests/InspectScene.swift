@@ -92,7 +92,8 @@ final class InspectScene: @unchecked Sendable {  // Nothing changes after `init`
         )
     }
 
-    /// A worker may settle a waiting command late or twice, so results with other outcomes are skipped.
+    /// Reads results until one has this outcome. Other results are skipped, because a worker may settle a waiting
+    /// command late or twice.
     private static func awaitOutcome(_ outcome: String, in results: TopicReader) throws {
         for _ in 0..<10 {
             let value = try results.read(1)[0].value

@@ -2,8 +2,8 @@ import Foundation
 import Testbed
 import Testing
 
-/// Commands whose Kafka broker does not answer. ``SendTests`` tests `causeway send`, and
-/// ``ChannelsCommandTests`` tests `causeway channels`.
+/// If no Kafka broker answers, each command names the address and the cause, and ends in time. ``SendTests`` tests
+/// `causeway send`, and ``ChannelsCommandTests`` tests `causeway channels`.
 @Suite("No Kafka", .ownThread)
 struct KafkaAwayTests {
     private static let timeLimit = Duration.seconds(34)

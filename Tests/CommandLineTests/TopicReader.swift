@@ -35,7 +35,7 @@ final class TopicReader: ConsumerHandler {
     func partitionsAssigned(_ partitions: [TopicPartition]) {}
     func partitionsRevoked(_ partitions: [TopicPartition], areLost: Bool) {}
 
-    /// The first `count` records; fewer if no more come within the limit.
+    /// Reads the next `count` records. Throws if no further record comes within the time limit.
     func read(_ count: Int) throws -> [Record] {
         let consumer = try #require(consumer)
         var records: [Record] = []

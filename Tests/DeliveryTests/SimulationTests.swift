@@ -3,8 +3,8 @@ import LiveActivity
 import Testbed
 import Testing
 
-/// Runs the core with models of Kafka, Redis and the phones, for many seeds of each kind:
-/// ``SimulationSeeds``.
+/// The core keeps its invariants in the random histories of many seeds (``SimulationSeeds``), with models of Kafka,
+/// Redis and the phones. For example, no state or alert is lost, and every phone shows the newest state.
 @Suite(.ownThread) struct SimulationTests {
     private static let seeds = SimulationSeeds<SimulationParameters.Kind>(standardCount: 1_000)
     private static let pace: [UInt64] = [

@@ -2,8 +2,7 @@ import Delivery
 import LiveActivity
 
 extension StoreCall {
-    /// The ticket that the core wrote into the call's tag. Fails the test if the tag is not a ticket of the
-    /// core.
+    /// The ticket that the core wrote into the call's tag. Traps if the tag is not a ticket of the core.
     var ticket: StoreTicket {
         guard let ticket = StoreTicket(tag: tag) else { preconditionFailure("the core made a tag that it cannot read") }
         return ticket

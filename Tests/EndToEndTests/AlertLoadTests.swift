@@ -5,7 +5,7 @@ import Testing
 
 @testable import CausewayLab
 
-/// Causes of alerts that need load, time, or a fault inside the worker.
+/// Causes alerts that need load, time, or a fault inside the worker. Exactly the expected alerts must fire.
 @Suite("The causes of alerts that take longer", .timeLimit(.minutes(10)))
 struct AlertLoadTests {
     /// Redis does not answer for more than a minute, while commands keep coming.
@@ -88,7 +88,8 @@ struct AlertLoadTests {
         }
     }
 
-    /// The worker is restarted three times, then the topics are missing, and at last the worker is stopped.
+    /// The worker is restarted three times, the third time with the names of topics that do not exist. At last it is
+    /// stopped.
     @Test func `Restarts, missing topics and missing workers cause an alert`() async throws {
         try await withAlerts { run, history in
             let well = try run.awaitState("partitions") { $0.hasAllDependencies }
@@ -137,8 +138,8 @@ struct AlertLoadTests {
         }
     }
 
-    /// The clock advances by almost an hour, and OpenSSL signs no new token. Pushes wait, and the metric
-    /// shows the last token's age. Without a push that needs a token, the metric shows nothing.
+    /// The worker's clock advances by almost an hour, and OpenSSL signs no new token. Pushes wait, and the metric shows
+    /// the last token's age. Without a push that needs a token, the metric shows nothing.
     @Test func `A provider token that is not renewed causes an alert`() async throws {
         try await withAlerts { run, history in
             let faults = run.deployment.path("faults")
@@ -166,8 +167,8 @@ struct AlertLoadTests {
         }
     }
 
-    /// One of a cluster's two servers is killed. Commands whose keys are on this server wait, and the worker
-    /// reports that only one server is unreachable.
+    /// One of a cluster's two servers is killed. The worker reports that this server alone is unreachable, and the rest
+    /// of Redis is ready.
     @Test func `An outage of one server of a cluster causes an alert`() async throws {
         try await onOwnThread {
             let servers = try [LoopbackPort.free(), LoopbackPort.free()]

@@ -4,8 +4,8 @@ import Testing
 
 @testable import CausewayLab
 
-/// Runs the given example apps, by default the ride app. At the end it evaluates the chart's rules over the
-/// worker's metrics.
+/// Runs the given example apps, by default the ride app. `body` adds readings and expected alerts to `history`. At the
+/// end, the chart's rules are evaluated over these readings.
 func withAlerts(
     apps: [String] = ["ride"],
     lanes: Int = 2,

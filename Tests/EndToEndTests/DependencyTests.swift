@@ -5,7 +5,7 @@ import Testing
 
 @testable import CausewayLab
 
-/// Kafka, Redis or APNs start after the worker, or stop and start again.
+/// A worker stays alive and loses nothing if Kafka, Redis or APNs start after it, or stop and start again.
 @Suite("What a worker depends on", .serialized, .timeLimit(.minutes(10)))
 struct DependencyTests {
     /// The worker starts first, then Kafka, Redis and APNs. Until they run, the worker reports what it waits

@@ -59,7 +59,8 @@ struct DerbyTests {
         }
     }
 
-    /// Waits for the result that the command's last range or its broadcast writes.
+    /// Waits for the result of the whole command. If the command is for the audience, its last range or its broadcast
+    /// writes this result, whichever ends later.
     private func awaitResult(of command: JSONObject, _ run: ExampleRun) throws {
         let identifier = try #require(command["id"] as? String)
         let isToAudience = command["audience"] != nil

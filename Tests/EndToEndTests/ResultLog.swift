@@ -50,7 +50,7 @@ final class ResultLog: ConsumerHandler {
         }
     }
 
-    /// Takes the next result, or waits until the consumer has one.
+    /// Takes the next result. If there is none, waits until the consumer has one, but at most for the limit.
     private func takeNext(withinMilliseconds limit: Int64) {
         if !takeOne() { wakeup.waitHere(milliseconds: limit) }
     }

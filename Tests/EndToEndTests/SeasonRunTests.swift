@@ -83,8 +83,8 @@ struct SeasonRunTests {
         #expect(figures.disturbances.map(\.count) == [1, 1])
     }
 
-    /// Half of the phones have no token, so they get their states by broadcast. The worker deletes the
-    /// channels after the matches.
+    /// Half of the phones have no update tokens, so they get their states by broadcast. The worker deletes the channels
+    /// after the matches.
     @Test func `Half of the phones are on channels`() async throws {
         let run = try await demo(["--channels", "--seconds", "8"])
         #expect(run.code == 0, "\(run.page)")

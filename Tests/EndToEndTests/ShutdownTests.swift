@@ -4,7 +4,8 @@ import Testing
 
 @testable import CausewayLab
 
-/// A worker process stops. The tests check what it has settled by then. (R5)
+/// After a stop signal, a worker settles what it has begun, commits, and ends in time. The next worker continues from
+/// there, so nothing is lost. (R5)
 @Suite("A worker that is told to stop", .timeLimit(.minutes(10)))
 struct ShutdownTests {
     /// SIGTERM comes while pushes wait for APNs' answers. The worker finishes what it has begun, commits and
@@ -196,8 +197,8 @@ private final class Match {
         #expect(reader.tally.pushes == pushes)
     }
 
-    /// Checks the phones' final states. A command held for its token is sent only after all commands have a
-    /// result, so this waits.
+    /// Waits until every phone shows its final state. A command that is held for its token already has a result, so its
+    /// push may come after the last result.
     func expectFinalStates() throws {
         try eventually("the final state on \(feed.phones) phones", within: Self.limit) {
             try run.deployment.check()

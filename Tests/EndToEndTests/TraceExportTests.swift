@@ -5,7 +5,8 @@ import Testing
 
 @testable import CausewayLab
 
-/// A collector in Python, which shares no code with the worker, accepts the worker's traces.
+/// The worker exports the spans of sampled commands to a collector in Python, which shares no code with the worker. If
+/// the collector fails, the worker still sends pushes and still stops in time.
 @Suite("Traces on their way to a collector", .serialized, .timeLimit(.minutes(10)))
 struct TraceExportTests {
     private static let sampled = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"

@@ -4,7 +4,7 @@ import Testing
 
 @testable import CausewayLab
 
-/// Sends one update after another to the activity that the app itself started.
+/// Sends updates to the activity that the ride example's app started. Each update has another content.
 final class Traffic {
     let run: ExampleRun
     let update: JSONObject
@@ -31,6 +31,8 @@ final class Traffic {
 
     var outcomes: [String] { sent.map { run.results.outcome($0) ?? "none" } }
 
+    /// Sends an update and waits until its result is `accepted`.
+    ///
     /// - Returns: the command's id.
     @discardableResult
     func sendOne(headers: [(name: StaticString, value: String)] = []) throws -> String {

@@ -78,7 +78,7 @@ final class AudienceJoins: RedisHandler {
     private func lookUp(_ slot: UInt16) -> IssueOutcome {
         let key = directoryKey(slot)
         guard let (session, connection) = redis?.audienceSession(for: key) else { return .notReady }
-        return session.get(key, AudienceSessionCall(tag: 0, kind: .lookUp, slot: slot), on: connection)
+        return session.get(key, AudienceSessionCall(tag: 0, kind: .lookUp, joinSlot: slot), on: connection)
     }
 
     /// Handles the directory of the join's segment, from a look-up or from `arrange`.

@@ -19,7 +19,7 @@ extension AudienceSession {
             guard let directory = reply.valueOrEmpty else { return handleViolation(on: connection) }
             connection.resetReconnectPause()
             _ = calls.removeOldest()
-            joins.directoryReceived(directory, call.slot)
+            joins.directoryReceived(directory, call.joinSlot)
         default:
             guard let result = parse(reply, of: call.kind, from: reader) else { return handleViolation(on: connection) }
             connection.resetReconnectPause()
@@ -48,7 +48,7 @@ extension AudienceSession {
                 if error.endsConnection { connection.disconnect(error) }
             } else if element.kind == .integer, let outcome = AppendOutcome(rawValue: element.integer) {
                 connection.resetReconnectPause()
-                if let call = calls.removeOldest() { joins.entryAppended(call.slot, outcome) }
+                if let call = calls.removeOldest() { joins.entryAppended(call.joinSlot, outcome) }
             } else {
                 return handleViolation(on: connection)
             }

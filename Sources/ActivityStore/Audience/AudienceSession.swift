@@ -13,7 +13,7 @@ struct AudienceSessionCall: BitwiseCopyable {
     var tag: UInt64
     var kind: AudienceCallKind
     /// For a step of a join: the join's slot in ``JoinTable``.
-    var slot: UInt16 = 0
+    var joinSlot: UInt16 = 0
 }
 
 /// The audience store's part of one connection. It writes calls, collects the entries and checkpoints that leave
@@ -53,7 +53,7 @@ final class AudienceSession: RedisSession {
         flushCheckpoints(on: connection)
         collectedJoins.initializeElement(at: collectedJoinCount, to: slot)
         collectedJoinCount += 1
-        calls.append(AudienceSessionCall(tag: 0, kind: .append, slot: slot))
+        calls.append(AudienceSessionCall(tag: 0, kind: .append, joinSlot: slot))
         connection.appendCall(isWritten: false)
         if collectedJoinCount == collectedJoins.count { flush(on: connection) }
         return .issued
@@ -92,7 +92,7 @@ final class AudienceSession: RedisSession {
         let isDevice = joins.table[slot].isDevice
         let keyCount = bounds.middle == nil ? 2 : 3
         write(
-            AudienceSessionCall(tag: 0, kind: .arrange, slot: slot),
+            AudienceSessionCall(tag: 0, kind: .arrange, joinSlot: slot),
             argumentCount: ScriptPrefixes.argumentCount + 1 + keyCount + 4,
             bytesMax: ScriptPrefixes.bytes + 3 * AudienceKey.bytesMax + 64,
             on: connection
@@ -208,7 +208,7 @@ final class AudienceSession: RedisSession {
     func handleFailure(_ error: RedisError) {
         guard let call = calls.removeOldest() else { preconditionFailure("a call failed that was not issued") }
         switch call.kind {
-        case .append, .lookUp, .arrange: joins.joinFailed(call.slot, error)
+        case .append, .lookUp, .arrange: joins.joinFailed(call.joinSlot, error)
         default: joins.handler?.audienceFailed(tag: call.tag, error: error)
         }
     }

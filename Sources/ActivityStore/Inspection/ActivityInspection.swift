@@ -75,20 +75,20 @@ public struct ActivityInspection: Sendable, Equatable {
     public init(value: [UInt8]) throws(InspectionError) {
         if value.isEmpty { return }
         var record = InspectedField(name: "record", bytes: value[...])
-        let lifeEndSeconds = Int64(try record.number(bytes: 4))
+        let lifeEndSeconds = Int64(try record.readNumber(bytes: 4))
         if lifeEndSeconds > 0 { updatesUntilMilliseconds = lifeEndSeconds * 1_000 + 999 }
-        let count = Int(try record.number(bytes: 2))
+        let count = Int(try record.readNumber(bytes: 2))
         let tokenCount = count & ~StoredRecord.countFlags
-        let kind = try record.byte()
+        let kind = try record.readByte()
         allowsFrequentUpdates = kind & StoredRecord.Flag.frequentUpdates != 0
         let letter = try readNewestVersion(&record)
-        registeredAtMilliseconds = try record.recordMilliseconds()
-        token = try InspectedToken(form: kind & 7, try record.part("token", count: tokenCount))
+        registeredAtMilliseconds = try record.readRecordMilliseconds()
+        token = try InspectedToken(form: kind & 7, try record.readPart("token", count: tokenCount))
         if registeredAtMilliseconds == 0 && token == nil { registeredAtMilliseconds = nil }
         if count >= StoredRecord.acceptedAlertFollows {
             record = record.renamed("alert")
-            let timestamp = try record.recordSeconds()
-            acceptedAlertVersion = Version(timestamp: timestamp, sequence: try record.number(bytes: 8))
+            let timestamp = try record.readRecordSeconds()
+            acceptedAlertVersion = Version(timestamp: timestamp, sequence: try record.readNumber(bytes: 8))
         }
         if count & StoredRecord.audiencesFollow != 0 { try readAudiences(&record) }
         try readRareParts(&record, kind)
@@ -99,26 +99,26 @@ public struct ActivityInspection: Sendable, Equatable {
     ///
     /// - Returns: the state's letter in lower case.
     private mutating func readNewestVersion(_ record: inout InspectedField) throws(InspectionError) -> UInt8 {
-        let digest = try record.number(bytes: StoredDigest.bytes)
+        let digest = try record.readNumber(bytes: StoredDigest.bytes)
         if digest > 0 { shownDigest = digest }
-        let stateByte = try record.byte()
-        let sentAt = try record.recordMilliseconds()
-        let timestamp = try record.recordSeconds()
-        let version = Version(timestamp: timestamp, sequence: try record.number(bytes: 8))
-        fullAtMilliseconds = try record.recordMilliseconds()
+        let stateByte = try record.readByte()
+        let sentAt = try record.readRecordMilliseconds()
+        let timestamp = try record.readRecordSeconds()
+        let version = Version(timestamp: timestamp, sequence: try record.readNumber(bytes: 8))
+        fullAtMilliseconds = try record.readRecordMilliseconds()
         let isOwnTimestamp = stateByte & StoredRecord.StateBit.isOwnTimestamp != 0
-        var assignedTimestamp = try record.part(record.name, count: StoredRecord.secondsBytes)
+        var assignedTimestamp = try record.readPart(record.name, count: StoredRecord.secondsBytes)
         if isOwnTimestamp {
             lastTimestamp = sentAt > 0 ? timestamp : 0
         } else {
-            lastTimestamp = try assignedTimestamp.recordSeconds()
+            lastTimestamp = try assignedTimestamp.readRecordSeconds()
         }
         if sentAt > 0 { lastPush = LastPush(timestamp: lastTimestamp, atMilliseconds: sentAt) }
-        let byte = stateByte & ~StoredRecord.StateBit.hasDrawn | StoredRecord.StateBit.isOwnTimestamp
-        let letter = byte | 0x20
-        if byte != UInt8(ascii: "n") {
+        let stateLetter = stateByte & ~StoredRecord.StateBit.hasDrawn | StoredRecord.StateBit.isOwnTimestamp
+        let letter = stateLetter | 0x20
+        if stateLetter != UInt8(ascii: "n") {
             guard let state = State(letter: letter) else { throw record.error }
-            newest = NewestVersion(version: version, isEnd: byte < UInt8(ascii: "a"), state: state)
+            newest = NewestVersion(version: version, isEnd: stateLetter < UInt8(ascii: "a"), state: state)
         }
         return letter
     }
@@ -126,29 +126,29 @@ public struct ActivityInspection: Sendable, Equatable {
     /// Reads the parts about a dead token, a 429 and a start, which few values have.
     private mutating func readRareParts(_ record: inout InspectedField, _ kind: UInt8) throws(InspectionError) {
         if kind & StoredRecord.Flag.retired != 0 {
-            _ = try record.part("retired", count: StoredRecord.retiredBytes)
+            _ = try record.readPart("retired", count: StoredRecord.retiredBytes)
         }
         if kind & StoredRecord.Flag.limited != 0 {
             record = record.renamed("limit")
-            doublings = Int64(try record.byte())
-            limitedAtMilliseconds = try record.recordMilliseconds()
+            doublings = Int64(try record.readByte())
+            limitedAtMilliseconds = try record.readRecordMilliseconds()
         }
         if kind & StoredRecord.Flag.started != 0 {
             record = record.renamed("start")
-            let timestamp = try record.recordSeconds()
-            let version = Version(timestamp: timestamp, sequence: try record.number(bytes: 8))
+            let timestamp = try record.readRecordSeconds()
+            let version = Version(timestamp: timestamp, sequence: try record.readNumber(bytes: 8))
             // A start without a claim was accepted.
             let isClaimed = kind & StoredRecord.Flag.claimed != 0
-            let letter = isClaimed ? try record.part("start", count: 14).rest.first : nil
+            let letter = isClaimed ? try record.readPart("start", count: 14).rest.first : nil
             start = Start(version: version, isSettled: letter != UInt8(ascii: "a"))
         }
     }
 
     private mutating func readAudiences(_ record: inout InspectedField) throws(InspectionError) {
         record = record.renamed("audiences")
-        let (currentCount, leftCount) = (try record.byte(), try record.byte())
-        for _ in 0..<currentCount { audiences.append(AudienceDigest(value: try record.number(bytes: 8))) }
-        for _ in 0..<leftCount { audiencesLeft.append(AudienceDigest(value: try record.number(bytes: 8))) }
+        let (currentCount, leftCount) = (try record.readByte(), try record.readByte())
+        for _ in 0..<currentCount { audiences.append(AudienceDigest(value: try record.readNumber(bytes: 8))) }
+        for _ in 0..<leftCount { audiencesLeft.append(AudienceDigest(value: try record.readNumber(bytes: 8))) }
     }
 
     private mutating func readHeldCommand(_ part: InspectedField, _ letter: UInt8) throws(InspectionError) {
@@ -156,7 +156,7 @@ public struct ActivityInspection: Sendable, Equatable {
         let carriesAlert =
             [UInt8(ascii: "i"), UInt8(ascii: "l"), UInt8(ascii: "x"), UInt8(ascii: "y")].contains(letter)
         if carriesAlert || letter == UInt8(ascii: "h") || letter == UInt8(ascii: "k") {
-            heldCommand = HeldCommand(version: try part.version(), command: part.rest, carriesAlert: carriesAlert)
+            heldCommand = HeldCommand(version: try part.readVersion(), command: part.rest, carriesAlert: carriesAlert)
             if part.rest.isEmpty { throw part.error }
         } else if !part.rest.isEmpty {
             throw part.error

@@ -67,20 +67,20 @@ public struct AudienceInspection: Sendable, Equatable {
             values[Array(letter.utf8)].map { InspectedField(name: String(letter), bytes: $0[...]) }
         }
         if var part = part("n") {
-            let version = try part.storedVersion()
-            newest = NewestVersion(version: version, isSettled: try part.byte() == UInt8(ascii: "s"))
+            let version = try part.readStoredVersion()
+            newest = NewestVersion(version: version, isSettled: try part.readByte() == UInt8(ascii: "s"))
         }
         if var part = part("a") { admitted = try AdmittedVersion(&part) }
         if var part = part("f") {
-            fullAtMilliseconds = try part.recordMilliseconds()
-            frequentFullAtMilliseconds = try part.recordMilliseconds()
+            fullAtMilliseconds = try part.readRecordMilliseconds()
+            frequentFullAtMilliseconds = try part.readRecordMilliseconds()
         }
         if var part = part("l") {
             while !part.isEmpty { fanOuts.append(try FanOut(&part, values)) }
         }
         for (field, value) in values where field.first == UInt8(ascii: "p") && !value.isEmpty {
             var part = InspectedField(name: "p", bytes: field.dropFirst())
-            let (count, index) = (Int(try part.number(bytes: 2)), Int(try part.number(bytes: 2)))
+            let (count, index) = (Int(try part.readNumber(bytes: 2)), Int(try part.readNumber(bytes: 2)))
             guard let range = SegmentRange(index: index, rangeCount: count) else { throw part.error }
             progress.append(Progress(range: range, checkpoint: value))
         }
@@ -113,26 +113,26 @@ extension AudienceInspection.Channel {
         }
         var rest = field
         // Skips the storage policy, which `channel` already has.
-        _ = try rest.byte()
-        self.init(channel: channel, createdAtMilliseconds: Int64(clamping: try rest.number(bytes: 8)))
+        _ = try rest.readByte()
+        self.init(channel: channel, createdAtMilliseconds: Int64(clamping: try rest.readNumber(bytes: 8)))
     }
 }
 
 extension AudienceInspection.AdmittedVersion {
     fileprivate init(_ part: inout InspectedField) throws(InspectionError) {
-        version = try part.storedVersion()
-        digest = try part.number(bytes: 8)
-        let flags = try part.byte()
+        version = try part.readStoredVersion()
+        digest = try part.readNumber(bytes: 8)
+        let flags = try part.readByte()
         (isEnd, isStart) = (flags & 1 != 0, flags & 2 != 0)
         grant = AudienceGrant(
-            timestamp: try part.recordSeconds(),
-            priority: try part.byte(),
-            frequentPriority: try part.byte(),
+            timestamp: try part.readRecordSeconds(),
+            priority: try part.readByte(),
+            frequentPriority: try part.readByte(),
             isDemoted: flags & 4 != 0,
-            rangeCount: UInt16(try part.number(bytes: 2))
+            rangeCount: UInt16(try part.readNumber(bytes: 2))
         )
-        atMilliseconds = try part.recordMilliseconds()
-        expiration = Int64(bitPattern: try part.number(bytes: 8))
+        atMilliseconds = try part.readRecordMilliseconds()
+        expiration = Int64(bitPattern: try part.readNumber(bytes: 8))
     }
 }
 
@@ -142,10 +142,10 @@ extension AudienceInspection.FanOut {
     ///   - values: all fields of the hash. They say which ranges are finished, and with which counts.
     fileprivate init(_ part: inout InspectedField, _ values: [[UInt8]: [UInt8]]) throws(InspectionError) {
         let name = Array(part.rest.prefix(StoredVersion.bytes + 2))
-        version = try part.storedVersion()
-        rangeCount = Int(try part.number(bytes: 2))
-        admittedAtMilliseconds = try part.recordMilliseconds()
-        isFinished = try part.byte() & 1 == 1
+        version = try part.readStoredVersion()
+        rangeCount = Int(try part.readNumber(bytes: 2))
+        admittedAtMilliseconds = try part.readRecordMilliseconds()
+        isFinished = try part.readByte() & 1 == 1
         guard SegmentRange(index: 0, rangeCount: rangeCount) != nil else { throw part.error }
         let stored = values[[UInt8(ascii: "t")] + name]?.prefix(StoredCounts.bytes)
         if isFinished, let totals = stored?.withUnsafeBytes({ StoredCounts.read($0) }) {
@@ -164,8 +164,8 @@ extension AudienceInspection.FanOut {
 }
 
 extension InspectedField {
-    fileprivate mutating func storedVersion() throws(InspectionError) -> Version {
-        let timestamp = try recordSeconds()
-        return Version(timestamp: timestamp, sequence: try number(bytes: 8))
+    fileprivate mutating func readStoredVersion() throws(InspectionError) -> Version {
+        let timestamp = try readRecordSeconds()
+        return Version(timestamp: timestamp, sequence: try readNumber(bytes: 8))
     }
 }

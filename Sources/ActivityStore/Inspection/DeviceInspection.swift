@@ -25,7 +25,7 @@ public struct DeviceInspection: Sendable, Equatable {
     /// - Parameter fields: the answer of HGETALL, in pairs. Unknown fields are ignored.
     public init(fields: [(field: [UInt8], value: [UInt8])]) throws(InspectionError) {
         let hash = InspectedHash(fields)
-        if var record = hash.reader("s") { fullAtMilliseconds = try record.milliseconds() }
+        if var record = hash.reader("s") { fullAtMilliseconds = try record.readMilliseconds() }
         for type in hash.attributesTypes() {
             var slot = Slot(attributesType: type)
             (slot.registeredAtMilliseconds, slot.token) = try hash.token(suffix: ":\(type)")
@@ -38,11 +38,11 @@ public struct DeviceInspection: Sendable, Equatable {
         var (field, starts) = (field, [HeldStart]())
         while !field.rest.isEmpty {
             guard starts.count < StoreLimits.heldStartsMax else { throw field.error }
-            let activityCount = Int(try field.number(bytes: 2))
-            let commandCount = Int(try field.number(bytes: 4))
-            let version = try field.version()
-            let activity = try field.part(field.name, count: activityCount).rest
-            let command = try field.part(field.name, count: commandCount).rest
+            let activityCount = Int(try field.readNumber(bytes: 2))
+            let commandCount = Int(try field.readNumber(bytes: 4))
+            let version = try field.readVersion()
+            let activity = try field.readPart(field.name, count: activityCount).rest
+            let command = try field.readPart(field.name, count: commandCount).rest
             starts.append(HeldStart(activity: activity, version: version, command: command))
         }
         return starts

@@ -26,7 +26,7 @@ public struct InspectedAudienceKeys: Sendable {
     public static func bounds(ofDirectory bytes: [UInt8]) throws(InspectionError) -> [UInt32] {
         var part = InspectedField(name: "directory", bytes: bytes[...])
         var bounds: [UInt32] = []
-        while !part.isEmpty { bounds.append(UInt32(try part.number(bytes: AudienceKey.boundBytes))) }
+        while !part.isEmpty { bounds.append(UInt32(try part.readNumber(bytes: AudienceKey.boundBytes))) }
         return bounds
     }
 

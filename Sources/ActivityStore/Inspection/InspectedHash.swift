@@ -73,7 +73,7 @@ struct InspectedHash {
     /// Reads the token in the fields `t` and `u` of a device's hash.
     func token(suffix: String) throws(InspectionError) -> (registeredAtMilliseconds: Int64?, token: InspectedToken?) {
         guard var record = reader("t\(suffix)") else { return (nil, nil) }
-        let registeredAt = try record.milliseconds()
+        let registeredAt = try record.readMilliseconds()
         let stored = record.rest + (fields["u\(suffix)"] ?? [])
         if record.rest.isEmpty { return (registeredAt, nil) }
         var memory = [UInt8](repeating: 0, count: TokenText.bytesMax * 2)
@@ -109,19 +109,19 @@ struct InspectedField {
     func renamed(_ name: String) -> InspectedField { InspectedField(name: name, bytes: bytes) }
 
     /// Reads a part of this many bytes.
-    mutating func part(_ name: String, count: Int) throws(InspectionError) -> InspectedField {
+    mutating func readPart(_ name: String, count: Int) throws(InspectionError) -> InspectedField {
         let part = InspectedField(name: name, bytes: bytes.prefix(count))
         guard part.bytes.count == count else { throw part.error }
         bytes = bytes.dropFirst(count)
         return part
     }
 
-    mutating func byte() throws(InspectionError) -> UInt8 {
+    mutating func readByte() throws(InspectionError) -> UInt8 {
         guard let byte = bytes.popFirst() else { throw error }
         return byte
     }
 
-    mutating func number(digits: Int) throws(InspectionError) -> UInt64 {
+    mutating func readNumber(digits: Int) throws(InspectionError) -> UInt64 {
         let text = bytes.prefix(digits)
         bytes = bytes.dropFirst(digits)
         guard text.count == digits, let number = text.withUnsafeBytes({ Decimal.parse($0) }) else { throw error }
@@ -129,29 +129,29 @@ struct InspectedField {
     }
 
     /// Reads a binary number.
-    mutating func number(bytes count: Int) throws(InspectionError) -> UInt64 {
+    mutating func readNumber(bytes count: Int) throws(InspectionError) -> UInt64 {
         let number = bytes.prefix(count)
         bytes = bytes.dropFirst(count)
         guard number.count == count else { throw error }
         return LittleEndian.read(number)
     }
 
-    mutating func recordMilliseconds() throws(InspectionError) -> Int64 {
-        Int64(clamping: try number(bytes: StoredRecord.millisecondsBytes))
+    mutating func readRecordMilliseconds() throws(InspectionError) -> Int64 {
+        Int64(clamping: try readNumber(bytes: StoredRecord.millisecondsBytes))
     }
 
-    mutating func recordSeconds() throws(InspectionError) -> Int64 {
-        let seconds = Int64(try number(bytes: StoredRecord.secondsBytes))
+    mutating func readRecordSeconds() throws(InspectionError) -> Int64 {
+        let seconds = Int64(try readNumber(bytes: StoredRecord.secondsBytes))
         guard seconds <= Limits.timestampMax else { throw error }
         return seconds
     }
 
-    mutating func milliseconds() throws(InspectionError) -> Int64 {
-        Int64(clamping: try number(digits: StoredTime.digits))
+    mutating func readMilliseconds() throws(InspectionError) -> Int64 {
+        Int64(clamping: try readNumber(digits: StoredTime.digits))
     }
 
-    mutating func version() throws(InspectionError) -> Version {
-        let timestamp = Int64(try number(digits: StoredVersion.timestampDigits))
-        return Version(timestamp: timestamp, sequence: try number(digits: Decimal.digitsMax))
+    mutating func readVersion() throws(InspectionError) -> Version {
+        let timestamp = Int64(try readNumber(digits: StoredVersion.timestampDigits))
+        return Version(timestamp: timestamp, sequence: try readNumber(digits: Decimal.digitsMax))
     }
 }

@@ -123,23 +123,23 @@ extension Audiences {
 
     /// Returns the content of a range's result, or of a result over all ranges and broadcasts; nil for other
     /// productions. The caller must ask before ``productionReported(_:_:now:)``, which may free the content.
-    public func finishedRound(of production: AudienceProduction) -> AudienceResultContent? {
+    public func resultContent(of production: AudienceProduction) -> AudienceResultContent? {
         switch production.kind {
         case .rangeResult:
             let slot = versions[production.index]
-            return finishedRound(slot.record, slot.counts, slot.times, isSuperseded: slot.isSuperseded)
+            return resultContent(slot.record, slot.counts, slot.times, isSuperseded: slot.isSuperseded)
         case .commandResult:
             let slot = versions[production.index]
-            return finishedRound(slot.record, slot.totals.members, slot.totals.times, isSuperseded: slot.isSuperseded)
+            return resultContent(slot.record, slot.totals.members, slot.totals.times, isSuperseded: slot.isSuperseded)
         case .broadcastTotals:
             let slot = broadcasts[production.index]
             let isSuperseded = slot.outcome == .superseded
-            return finishedRound(slot.record, slot.totals.members, slot.totals.times, isSuperseded: isSuperseded)
+            return resultContent(slot.record, slot.totals.members, slot.totals.times, isSuperseded: isSuperseded)
         case .fanout, .memberResult, .invalidation, .start, .broadcastResult: return nil
         }
     }
 
-    private func finishedRound(
+    private func resultContent(
         _ record: FanoutRecord,
         _ members: MemberCounts,
         _ times: RoundTimes,

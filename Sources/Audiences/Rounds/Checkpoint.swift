@@ -64,19 +64,19 @@ struct Checkpoint: Equatable {
     init?(_ text: UnsafeRawBufferPointer) {
         guard let payload = SettledOffsetsText.payload(of: text), payload.first == Self.format else { return nil }
         var reader = Reader(payload: payload, position: 1)
-        guard let watermark = reader.number(), watermark <= Self.positionMax,
-            let newestSettledVersion = reader.version(),
-            let entryCount = reader.number(),
+        guard let watermark = reader.readNumber(), watermark <= Self.positionMax,
+            let newestSettledVersion = reader.readVersion(),
+            let entryCount = reader.readNumber(),
             entryCount <= UInt64(payload.count)
         else { return nil }
         self.init(watermark: watermark, newestSettledVersion: newestSettledVersion)
         for _ in 0..<entryCount {
-            guard let entry = reader.entry(watermark: watermark) else { return nil }
+            guard let entry = reader.readEntry(watermark: watermark) else { return nil }
             entries.append(entry)
         }
-        guard let parkedCount = reader.number(), parkedCount <= UInt64(payload.count) else { return nil }
+        guard let parkedCount = reader.readNumber(), parkedCount <= UInt64(payload.count) else { return nil }
         for _ in 0..<parkedCount {
-            guard let distance = reader.number() else { return nil }
+            guard let distance = reader.readNumber() else { return nil }
             guard let previousPosition = parkedPositions.last else {
                 guard distance > 0, distance <= watermark else { return nil }
                 parkedPositions.append(watermark - distance)
@@ -96,7 +96,7 @@ struct Checkpoint: Equatable {
         let payload: [UInt8]
         var position: Int
 
-        mutating func number() -> UInt64? {
+        mutating func readNumber() -> UInt64? {
             var (number, shift) = (UInt64(0), UInt64(0))
             while position < payload.count, shift < 64 {
                 let byte = payload[position]
@@ -108,20 +108,22 @@ struct Checkpoint: Equatable {
             return nil
         }
 
-        mutating func version() -> Version? {
-            guard let timestamp = number(), timestamp <= UInt64(Limits.timestampMax), let sequence = number() else {
+        mutating func readVersion() -> Version? {
+            guard let timestamp = readNumber(), timestamp <= UInt64(Limits.timestampMax), let sequence = readNumber()
+            else {
                 return nil
             }
             return Version(timestamp: Int64(timestamp), sequence: sequence)
         }
 
-        mutating func time() -> Int64? {
-            guard let time = number(), time < 1 << 62 else { return nil }
+        mutating func readTime() -> Int64? {
+            guard let time = readNumber(), time < 1 << 62 else { return nil }
             return Int64(time) - 1
         }
 
-        mutating func entry(watermark: UInt64) -> Entry? {
-            guard let version = version(), let distance = number(), distance <= watermark, let length = number(),
+        mutating func readEntry(watermark: UInt64) -> Entry? {
+            guard let version = readVersion(), let distance = readNumber(), distance <= watermark,
+                let length = readNumber(),
                 // A version that was closed early ends at or below the watermark.
                 length == 0 || length - 1 <= distance
             else {
@@ -129,10 +131,10 @@ struct Checkpoint: Equatable {
             }
             var entry = Entry(version: version, start: watermark - distance, length: length == 0 ? nil : length - 1)
             for position in entry.counts.counts.indices {
-                guard let count = number() else { return nil }
+                guard let count = readNumber() else { return nil }
                 entry.counts.counts[position] = UInt32(clamping: count)
             }
-            guard let first = time(), let last = time() else { return nil }
+            guard let first = readTime(), let last = readTime() else { return nil }
             entry.times = RoundTimes(firstResponseMilliseconds: first, lastResponseMilliseconds: last)
             return entry
         }

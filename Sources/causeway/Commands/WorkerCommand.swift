@@ -102,7 +102,7 @@ struct WorkerCommand: AsyncParsableCommand {
             registry: worker.registry,
             logger: logger
         )
-        // If the HTTP endpoint fails, the worker stops too. Its port may belong to an older worker that still runs, and
+        // If the HTTP endpoint fails, the worker stops too. The port may belong to an older worker that still runs, and
         // health checks of this worker would then reach the older one.
         return [.init(service: service, failureTerminationBehavior: .gracefullyShutdownGroup)]
     }

@@ -3,14 +3,14 @@ import CausewayCommandLine
 import Delivery
 import LiveActivity
 
-/// The calls that restore an audience's newest command. They record that the command's round is finished, although no
+/// The calls that restore an audience's newest command. They record that the command's fan-out is finished, although no
 /// push is sent. Members that join later get the command's state.
 struct RebuiltAudience {
     let admissionCall: AudienceCall<[UInt8]>
     let settlementCall: AudienceCall<[UInt8]>
-    /// Finishes the round of the version, which has one range. While this round is unfinished, Redis gives
-    /// each new round of the audience one range too, because it does not change the number of ranges during
-    /// a round. Only one lane could then work on the round of the next command.
+    /// Finishes the fan-out of the command, which has one range. During a fan-out, Redis does not change the audience's
+    /// number of ranges. So if this fan-out stayed unfinished, the next command would get one range too, and only one
+    /// lane could work on it.
     let finishCall: AudienceCall<[UInt8]>
 
     /// Makes the calls. Returns nil if the command is expired, too old, or not valid under this

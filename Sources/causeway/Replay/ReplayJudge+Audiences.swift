@@ -5,8 +5,8 @@ import LiveActivity
 
 /// Decides about commands to audiences.
 ///
-/// The judge does not look at the members. Redis knows whether the newest version was fanned out, and a round that has
-/// begun ends by itself. So the replay sends the newest command only if Redis does not know it.
+/// The judge does not look at the members. Redis knows whether the newest version was fanned out, and a fan-out that
+/// has begun ends by itself. So the replay sends the newest command only if Redis does not know it.
 extension ReplayJudge {
     /// Returns the verdict on an update, an end or a start to an audience.
     ///

@@ -2,7 +2,7 @@
 
     run.py             all tests
     run.py NAME…       those whose name contains one of these
-    run.py --accept    writes what this version of the chart renders to, for later versions to be compared with
+    run.py --accept    stores what this version of the chart renders; later versions are compared with it
 """
 import pathlib
 import sys

@@ -1,5 +1,5 @@
-"""Rounds through an audience, and starts, which are in progress while a fleet is upgraded. Their pushes and
-results are judged here, separately from the load's."""
+"""Fan-outs to an audience, and starts, which are in progress while a fleet is upgraded. Their pushes and results
+are judged here, separately from those of the load."""
 
 import json
 import os
@@ -16,15 +16,15 @@ MEMBERS = 4_000
 GUESTS = 60
 STARTS_AT_ONCE = 5
 PACE = {"latencyMillisecondsMin": 100, "latencyMillisecondsMax": 100, "concurrentStreams": 20}
-"""With 20 streams and 100 ms for each answer, a connection carries 200 pushes a second, so a round takes
-seconds."""
+"""With 20 streams and 100 ms for each answer, a connection carries 200 pushes a second, so a fan-out
+takes seconds."""
 UNDER_WAY_SECONDS = 20
 SETTLE_SECONDS = 60
 
 
 class Company:
-    """An audience of compact phones, and phones on which activities are started. `results` has their
-    results."""
+    """An audience of phones that the simulator stores in compact form, and other phones on which activities are
+    started. `results` has the results of both."""
 
     def __init__(self, deployment, results):
         self.deployment, self.results = deployment, results
@@ -64,7 +64,8 @@ class Company:
         self._writer.flush()
 
     def disturb(self):
-        """Begins a round and writes starts. Returns when the round has reached some members but not all."""
+        """Sends a command to the audience, waits until it has reached some members, and then writes starts. Counts
+        the command as under way if it has not reached all members by then."""
         command = self._crowd.command()
         reached = 0
 

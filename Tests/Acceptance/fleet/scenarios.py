@@ -28,7 +28,7 @@ class Scene:
         self.health = Health(deployment, group)
         self.figures = {}
         self.company = None
-        """The rounds and starts besides the load; None in most scenarios."""
+        """The audience and the starts besides the load; None in most scenarios."""
 
     def start_workers(self):
         return [self.deployment.worker(number) for number in range(1, WORKERS + 1)]
@@ -82,7 +82,7 @@ def restart_workers(scene):
 
 def upgrade_and_roll_back(scene):
     """The present version replaces three workers of a former version, one by one, under load. Then the former
-    version replaces the present one. Each worker stops while a round is under way and starts arrive."""
+    version replaces the present one. Each worker stops while a fan-out is under way and starts arrive."""
     scene.deployment.workers_program = scene.options.former
     scene.deployment.control("PUT", "/faults", PACE)
     workers = begin(scene)

@@ -1,4 +1,4 @@
-"""The judgement on rounds and starts during an upgrade accepts a correct history, and finds each fault in a
+"""The judgement on fan-outs and starts during an upgrade accepts a correct history, and finds each fault in a
 changed one."""
 
 import json

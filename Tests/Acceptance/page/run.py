@@ -386,7 +386,7 @@ def play_by_hand(quick, browser, checks):
 def check_by_hand(quick, browser, checks):
     play_by_hand(quick, browser, checks)
     checks.soon(lambda: browser.evaluate(NUMBER.format("#commands")) == 5, 20, "commands with a result: 5")
-    # Only now: before the last result, the simulator may still get a push.
+    # Read the count of pushes only now: before the last result, the simulator may still get a push.
     accepted = fetch(f"{quick.simulator}/stats")["accepted"]
     # There are four pushes, or three if the token was still unknown: then the first update was held, and the
     # next one replaced it.
@@ -414,7 +414,7 @@ def check_by_hand(quick, browser, checks):
 
 
 def check_what_is_not_ours(quick, browser, checks):
-    """The page must disable the buttons for processes that the simulator has not started."""
+    """The page must disable the buttons for Redis, which the simulator has not started. The worker can be killed."""
     def title(action):
         return browser.evaluate(f"document.querySelector('[data-action=\"{action}\"]').title")
 

@@ -1,1 +1,1 @@
-"""Tests of rounds through an audience that are disturbed, for example by a worker's death."""
+"""Tests of fan-outs that are disturbed, for example by a worker's death. "Round" means one command's fan-out here."""

@@ -1,4 +1,5 @@
-"""The processes of the tests of rounds: the fleet's, with one form of Redis and an APNs of a known speed."""
+"""The processes of the tests of fan-outs: those of the fleet's tests, with one form of Redis and an APNs of a known
+speed."""
 
 import json
 import time
@@ -9,8 +10,8 @@ from fleet.deployment import Deployment, Kind
 
 STREAMS = 60
 LATENCY_MILLISECONDS = 40
-"""With this latency and number of streams, a connection carries at most 1,500 pushes a second, so a round
-takes long enough to be disturbed."""
+"""With this latency and number of streams, a connection carries at most 1,500 pushes a second, so a
+fan-out takes long enough to be disturbed."""
 SESSION_MILLISECONDS = 6_000
 INVALIDATIONS = "causeway.invalidations"
 

@@ -1,5 +1,5 @@
-"""The disturbances of rounds. Each case gets a scene whose members have joined and whose workers share the topics. It returns when its
-last command is sent and the fault has ended."""
+"""The disturbances of fan-outs. Each case gets a scene whose members have joined and whose workers share the topics.
+It returns when its last command is sent and the fault has ended."""
 
 import signal
 import time
@@ -19,7 +19,7 @@ REDIS_DOWN_SECONDS = 3
 THAWED_SECONDS = 0.1
 """How long Redis answers before it is frozen again, in seconds."""
 DISTURBED_SHARE_MAX = 0.95
-"""The share of the members above which a round is too near its end to be disturbed."""
+"""If more than this share of the members is reached, a fan-out is too near its end to be disturbed."""
 
 
 class Scene:
@@ -35,8 +35,7 @@ class Scene:
         return workers
 
     def wait_for_share(self, command, share):
-        """Waits until this share of the members shows a command's state, so that the round is certainly in
-        progress."""
+        """Waits until this share of the members shows a command's state, so that the fan-out has certainly begun."""
         wanted = int(self.crowd.count * share)
         wait_until(lambda: self.crowd.shown(command) >= wanted, ROUND_SECONDS, f"{share:.0%} of the members", POLL_SECONDS)
 
@@ -47,7 +46,7 @@ class Scene:
         return first
 
     def record_incident(self, what, command):
-        """Records that an event happens now, and checks that the round is still in progress."""
+        """Records that an event happens now, and checks that the command's fan-out is still in progress."""
         self.crowd.incident(what)
         share = self.crowd.shown(command) / self.crowd.count
         if share > DISTURBED_SHARE_MAX:
@@ -77,7 +76,7 @@ class Scene:
 
 
 def play_undisturbed(scene):
-    """No disturbance: two rounds, one after the other."""
+    """No disturbance: two commands, the second one after the result of the first."""
     scene.crowd.command("Goal one")
     wait_until(lambda: "goal-1" in scene.outcomes.final, ROUND_SECONDS, "the first round's result")
     scene.crowd.command("Goal two")
@@ -150,7 +149,7 @@ def stop_worker_then_send(scene):
 
 
 def freeze_worker(scene):
-    """A worker is frozen for longer than its session, and wakes when the others have finished a newer round."""
+    """A worker is frozen for longer than its session, and wakes when the others have finished a newer command."""
     first = scene.start_round()
     sleeper = scene.deployment.busiest()
     sleeper.process.signal(signal.SIGSTOP)
@@ -234,7 +233,7 @@ CHANGED_MEMBERS = 200
 
 
 def change_members(scene):
-    """Some phones have died before. Others join, leave and get other tokens during the round; then comes a second command."""
+    """Some phones are dead. Others join, leave and get other tokens during the fan-out. Then a second command comes."""
     crowd = scene.crowd
     crowd.die(0, CHANGED_MEMBERS)
     first = crowd.command("Goal one")

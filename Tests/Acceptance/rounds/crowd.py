@@ -1,5 +1,5 @@
-"""The audience: compact phones of the simulator, their registrations and the commands to them, through an independent Kafka client. This
-module writes the files that the checker reads."""
+"""The audience: phones that the simulator stores in compact form, their registrations, and the commands to them. An
+independent Kafka client writes the records. This module writes the files that the checker reads."""
 
 import json
 
@@ -150,8 +150,8 @@ class Crowd:
 
 
 class Outcomes(TopicReader):
-    """Copies the topics of results and invalidations to files, and records which commands have a result of
-    their own."""
+    """Copies the topics of results and invalidations to files, and records which commands have a result over all
+    members."""
 
     def __init__(self, deployment):
         results = [(RESULTS, number) for number in range(PARTITIONS)]

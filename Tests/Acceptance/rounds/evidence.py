@@ -1,4 +1,4 @@
-"""Reads and orders the recorded files of rounds through one audience. It shares no code with the program."""
+"""Reads and orders the recorded files of fan-outs to one audience. It shares no code with the program."""
 
 import json
 import os

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Checks rounds through an audience against their laws, from outside: it reads only recorded files, and shares no code with the
-program. Needs Python 3.11 and nothing else.
+"""Checks fan-outs to an audience against their laws, from outside: it reads only recorded files, and shares no code
+with the program. Needs Python 3.11 and nothing else.
 
   judge.py DIRECTORY
 

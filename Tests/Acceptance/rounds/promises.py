@@ -1,4 +1,4 @@
-"""The laws of rounds. Each function reads the evidence and returns what breaks its law and what was measured."""
+"""The laws of fan-outs. Each function reads the evidence and returns what breaks its law and what was measured."""
 
 from common.laws import Law, percentile
 
@@ -58,8 +58,8 @@ def is_since_checkpoint(evidence, options, time):
 
 
 LOSS_MILLISECONDS = 5_000
-"""A member that was reached up to this many milliseconds after a loss may be reached again. Redis may not
-answer in this time, so no worker notices the loss."""
+"""A member that was reached up to this many milliseconds after a loss of Redis' data may be reached again. Redis
+may not answer in this time, so no worker notices the loss earlier."""
 
 
 def is_before_wipe(evidence, options, time):
@@ -68,7 +68,7 @@ def is_before_wipe(evidence, options, time):
 
 def is_joined_during(member, command):
     """Whether a member registered while a command was in progress: for the first time, with another token, or
-    again after a loss of Redis' data. It then gets the newest state at once, without its alert, and the round
+    again after a loss of Redis' data. It then gets the newest state at once, without its alert, and the fan-out
     may reach it as well."""
     return any(time is not None and time >= command.time for time in (member.joined, member.renewed))
 
@@ -78,7 +78,7 @@ def check_repeats(evidence, options):
     crash, members reached since the last checkpoint."""
     law = Law("nobody is sent a state twice, except after a crash members reached since the last checkpoint")
     repeat_count, shown, ages = 0, 0, []
-    # Members whose data was lost join again. Another round of the same command may then reach them.
+    # Members whose data was lost join again. Another fan-out of the same command may then reach them.
     pushes_max = 1 + len(evidence.crashes) + 2 * len(evidence.wipes)
     for member in evidence.members.values():
         times = {}
@@ -102,9 +102,9 @@ def check_repeats(evidence, options):
 
 
 def check_push_count(evidence, options):
-    """The number of pushes is at most the number of members times (completed rounds + 1)."""
+    """The number of pushes is at most the number of members times (completed fan-outs + 1)."""
     law = Law("no more pushes than members x (completed rounds + 1)")
-    # After a loss of Redis' data, the newest command has a second round.
+    # After a loss of Redis' data, the newest command is fanned out a second time.
     completed = sum(command.outcome == "delivered" for command in evidence.commands) + len(evidence.wipes)
     accepted = sum(push.status == 200 for push in evidence.pushes)
     pushes_max = len(evidence.members) * (completed + 1)

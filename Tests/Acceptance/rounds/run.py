@@ -1,5 +1,5 @@
-"""Rounds through an audience with real processes. Workers are killed, started and stopped during a round, newer commands come, Redis is
-away or empty. The laws of `promises.py` are checked from outside.
+"""Fan-outs to an audience with real processes. Workers are killed, started and stopped during a fan-out, newer commands
+come, Redis is away or empty. The laws of `promises.py` are checked from outside.
 
     run.py PROGRAM                     causeway, with causeway-lab beside it: every case
     run.py PROGRAM killed overtaken-50 these cases

@@ -1,4 +1,4 @@
-"""The judge accepts rounds that keep the laws, and finds each law that a changed run breaks."""
+"""The judge accepts fan-outs that keep the laws, and finds each law that a changed run breaks."""
 
 import json
 import unittest

@@ -5,8 +5,7 @@ from season.evidence import UNDELIVERED
 
 
 def check_results(evidence, options):
-    """Each command has a result and each result a command, or the result of the replacing command counts
-    it."""
+    """Each command has a result, or the result of a newer command counts it. Each result belongs to a command."""
     law = Law("each command has a result")
     counts, repeated = {}, 0
     for command in evidence.commands.values():

@@ -2,7 +2,8 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// Redis' verdict on a command gives the command's outcome or permits its push.
+/// Each verdict of Redis on a command either gives the command its outcome or permits its push. The push then has the
+/// timestamp and the token that Redis has admitted.
 @Suite struct AdmissionTests {
     static let start = CoreHarness.startSeconds
 

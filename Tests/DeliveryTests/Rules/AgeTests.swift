@@ -2,8 +2,8 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// Nothing old is sent (R20): the age of a start or an alert counts from `aps.timestamp`, not from its
-/// reading or its wait.
+/// Nothing old is sent (R20). Age counts from `aps.timestamp`, not from the time when the core receives the command or
+/// when the command begins to wait.
 @Suite struct AgeTests {
     // MARK: - Starts
 

@@ -3,7 +3,8 @@ import Testing
 
 @testable import Delivery
 
-/// Commands to audiences: the core of single activities reads them, and the core of audiences decides.
+/// The core of single activities hands each command to an audience over to the core of audiences. When the command
+/// comes back, it is settled; with an outcome, it also has a result.
 @Suite struct AudienceCommandTests {
     private static func toAudience(_ command: String) -> String { CommandText.toAudience(command) }
 

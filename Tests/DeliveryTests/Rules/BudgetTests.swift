@@ -2,7 +2,8 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// Pace and budget: what the core requests from Redis, and what it does after each answer.
+/// The core requests a priority and the reserve from Redis for each command, and sends with the priority that Redis
+/// permits. It reports each 429 to Redis, and refunds the draw of a start that is not sent.
 @Suite struct BudgetTests {
     @Test(
         arguments: [

@@ -114,7 +114,7 @@ import Testing
         let warning = try #require(taken)
         #expect(warning.application == 0 && warning.source == "causeway.commands/0/0")
         #expect(warning.message.hasPrefix("aps.content-state.n: a string must be int (at byte "))
-        // A lane keeps at most one warning, so the second command is counted without one.
+        // The core keeps at most one warning until the lane takes it, so the second command is counted without one.
         let second = core.delivery.takeContractWarning()
         #expect(second == nil)
         core.receive(Self.update(2, of: "b", #"{"n":false}"#))

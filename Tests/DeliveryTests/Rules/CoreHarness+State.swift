@@ -30,12 +30,12 @@ extension CoreHarness {
     func unsettledCount(_ index: UInt32) -> Int { delivery.unsettledCount(index) }
     func committableOffset(_ index: UInt32) -> Int64? { delivery.committableOffset(index) }
 
-    /// The oldest call.
+    /// The oldest call without a reply, of any kind. Throws if there is none.
     var oldestCall: StoreCall<[UInt8]> {
         get throws { try #require(calls.first) }
     }
 
-    /// The record of the oldest call.
+    /// The record of the oldest call without a reply. Throws if there is none.
     var oldestCallView: RecordView {
         get throws { delivery.view(try #require(calls.first).ticket.record) }
     }

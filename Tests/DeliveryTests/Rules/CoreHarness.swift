@@ -43,7 +43,7 @@ final class CoreHarness {
     private(set) var traces: [String] = []
     /// The settlements that the settle script got, as `u1 accepted` or `u1 limited`.
     private(set) var settlements: [String] = []
-    /// The version whose alert APNs accepted, for each settlement of an activity.
+    /// For each settlement of an activity: the version whose alert APNs accepted; nil if none.
     private(set) var settledAlerts: [Version?] = []
 
     init(
@@ -237,7 +237,7 @@ final class CoreHarness {
         collect()
     }
 
-    /// Lets Redis answer the oldest call with an error without a known cause.
+    /// Lets Redis answer the oldest call with an error whose cause is unknown.
     func failWithUnexplainedError() {
         guard let call = calls.first else {
             Issue.record("no call waits for a reply")

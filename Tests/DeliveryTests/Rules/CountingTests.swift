@@ -108,7 +108,7 @@ import Testing
         #expect(core.counters(of: 0).supersededWithoutResult == 1)
     }
 
-    /// The command already has the result `held`, so its final outcome also needs a result.
+    /// The released command u2 already has the result `held`, so its final outcome also needs a result.
     @Test func `A command that another command's token released has its own result`() {
         let core = countingCore()
         core.receive(.update(1, beside: #""token":"ABCDEF0123456789","environment":"production","#))

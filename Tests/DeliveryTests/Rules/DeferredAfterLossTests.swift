@@ -2,8 +2,8 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// Redis loses all data while a command is in the deferred topic. The worker then reads both the original
-/// record of the commands topic and the deferred record.
+/// Redis loses all data while an alert is in the deferred topic, or after the alert has come back from it. A worker
+/// then reads the original record of the commands topic again. The alert rings at most once.
 @Suite struct DeferredAfterLossTests {
     private static let overdueMilliseconds: Int64 = 11_200
     private static let delay: Int64 = 30_000
@@ -63,7 +63,8 @@ import Testing
         }
     }
 
-    /// Defers an alert because its pool accepts nothing. Afterwards the pool accepts pushes again.
+    /// Defers an alert because its pool accepts nothing, and returns its deferred record. Afterwards the pool accepts
+    /// pushes again.
     private func deferAlert(_ core: CoreHarness) throws -> SeenDeferral {
         core.receive(.alert(1))
         core.reply(.send)

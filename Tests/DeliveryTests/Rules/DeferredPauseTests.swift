@@ -6,7 +6,7 @@ import Testing
 /// this pause, and what is known about the alert.
 @Suite struct DeferredPauseTests {
     private static let delay: Int64 = 30_000
-    /// The first pause lasts between half of its full length and its full length, which is 300 s.
+    /// The shortest first pause. Jitter shortens the configured 300 s to no less than half.
     private static let pauseMin: Int64 = 150_000
 
     private func core() -> CoreHarness {

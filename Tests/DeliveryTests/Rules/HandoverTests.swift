@@ -3,11 +3,12 @@ import Testing
 
 @testable import Delivery
 
-/// A partition moves to its next owner. The commit's metadata has the settled offsets above the committed
-/// one. (R10)
+/// A partition moves to its next owner. The commit's metadata has the settled offsets above the committed one, and the
+/// next owner skips these records. (R10)
 @Suite struct HandoverTests {
-    /// Revokes the partition of commands, and assigns it again with the offset and metadata that it had
-    /// committed.
+    /// Revokes the partition of commands, and assigns it again with the offset and metadata that it had committed.
+    /// `spoil` may change the metadata before. Returns how many settled offsets the core took from the metadata; nil if
+    /// it refused the metadata.
     private func handOver(_ core: CoreHarness, logEnd: Int64 = .max, spoil: (inout [UInt8]) -> Void = { _ in }) throws
         -> Int?
     {

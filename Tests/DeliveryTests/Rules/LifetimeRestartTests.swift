@@ -2,7 +2,8 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// Activities that are started again after the end of their lifetime. (R34)
+/// An activity whose policy says `restart` is started again after the end of its lifetime. The timetable keeps what the
+/// start needs, and the core sends the start only while the timetable waits for it. (R34)
 @Suite struct LifetimeRestartTests {
     private static let ended = (CoreHarness.startSeconds + 10) * 1_000
     private static let state = Version(timestamp: CoreHarness.startSeconds + 3, sequence: 0)
@@ -170,8 +171,7 @@ import Testing
         #expect(lease > 10_000 + 30_000)
     }
 
-    /// APNs answers 503 until the core defers the start. In the meantime the keeper may make the same start
-    /// again.
+    /// The pool accepts nothing until the core defers the start. In the meantime the keeper makes the same start again.
     @Test func `A start that comes back from the deferred topic is sent with its claim`() throws {
         let core = restartingCore()
         core.elapse(10_000)

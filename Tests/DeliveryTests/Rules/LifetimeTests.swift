@@ -3,7 +3,8 @@ import Testing
 
 @testable import Delivery
 
-/// Activities whose policy limits their lifetime. (R34)
+/// The core tells the timetable when an activity with a limited lifetime begins, lives and ends. It sends the keeper's
+/// end only while the timetable has the life. (R34)
 @Suite struct LifetimeTests {
     private static let began = CoreHarness.startSeconds * 1_000
     private static let end = CommandText.end(9, id: "lifetime:\(began)")

@@ -2,7 +2,7 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// A policy's numbers change while a lane runs.
+/// A running core applies changed numbers, of policies and of retries, from the next push, command or retry on.
 @Suite struct NumbersTests {
     private func core(_ spacings: Int64...) -> CoreHarness {
         CoreHarness { configuration in

@@ -2,7 +2,8 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// Partitions are assigned and revoked: which records are dropped, and which are finished first. (R9, R10)
+/// When a partition is revoked, the core drops its waiting records for the next owner, and first finishes those that
+/// Redis or APNs already has. (R9, R10)
 @Suite struct PartitionTests {
     @Test func `Waiting records are dropped without an outcome when their partition is revoked`() {
         let core = CoreHarness()

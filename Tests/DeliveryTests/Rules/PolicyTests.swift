@@ -2,7 +2,7 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// Policies: named sets of numbers. Each app has one, and a command may name another.
+/// A command follows the policy that it names, and else its app's default policy. A policy is a named set of numbers.
 @Suite struct PolicyTests {
     private static func core() -> CoreHarness {
         CoreHarness {

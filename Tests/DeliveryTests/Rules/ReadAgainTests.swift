@@ -2,7 +2,8 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// Settled records are read again, because Redis has lost what they wrote. (R25)
+/// After a loss of Redis, settled records are read again to write what Redis has lost. They ring no alert, start
+/// nothing, and write no result that says nothing new. (R25)
 @Suite struct ReadAgainTests {
     /// Returns a core that reads offsets 0 and 1 of each topic again.
     private func readingAgain() -> CoreHarness {

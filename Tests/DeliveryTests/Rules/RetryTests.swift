@@ -2,7 +2,8 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// Answers other than 200: which pushes are sent again, when, and with which body. (R18)
+/// After an answer other than 200, a push fails only for a reason of its own. Otherwise it is sent again after growing
+/// pauses, until it expires or a newer state replaces it. (R18)
 @Suite struct RetryTests {
     @Test func `A push that APNs never processed is sent again unchanged`() throws {
         let core = CoreHarness()

@@ -2,7 +2,8 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// Alerts that a newer state carries, also between two workers and when a partition is revoked. (R14)
+/// A newer state carries an alert that was not sent. The alert is not lost, and rings only once, even if the two
+/// commands belong to different workers or partitions. (R14)
 @Suite struct RiderTests {
     // MARK: - The alert of the command that Redis holds
 
@@ -70,8 +71,8 @@ import Testing
 
     // MARK: - Superseded by a state that another worker admitted
 
-    /// Alert u2 waits for the held state u8. When u8 is released, u8 has itself been superseded by a newer
-    /// state, which then carries the alert.
+    /// Alert u2 waits for the held state u8. When a registration releases u8, a newer state has already superseded u8.
+    /// This state carries the newer alert u5, so u2 ends with u8.
     @Test func `A waiting rider goes to the carrier of a rider`() throws {
         let core = CoreHarness()
         core.receive(.alert(2, beside: #""token":"ABCDEF0123456789","environment":"production","#))

@@ -22,8 +22,8 @@ struct SeenResult {
     var topic: RecordTopic
     var offset: Int64
     var trace: String
-    /// The times of the command: its `aps.timestamp`, its receipt, its admission, its last push and the
-    /// answer.
+    /// The times of the command's Kafka record, its receipt, its admission, its last push and the answer, in UNIX
+    /// milliseconds; -1 for what has not happened.
     var times: [Int64]
 
     init(_ view: RecordView) {
@@ -60,7 +60,7 @@ struct SeenDeferral {
     var deferral: Deferral
     /// The header with the names of dropped fields.
     var droppedFields: String
-    /// The record's value.
+    /// The value of the deferred record, as a lane would write it.
     var value: String
     var trace: String
 

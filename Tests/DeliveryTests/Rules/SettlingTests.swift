@@ -2,7 +2,8 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// The end of a command: its result, its settlement and its offset, also when Kafka or Redis fails. (R9)
+/// A record is settled only when Kafka has acknowledged its result and Redis its settlement. If one of them fails, the
+/// core repeats it. (R9)
 @Suite struct SettlingTests {
     @Test func `An accepted command has a result and is settled in Redis`() {
         let core = CoreHarness()

@@ -2,7 +2,8 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// Held commands, registrations, tombstones, and tokens that APNs reports as dead. (R17)
+/// A command without a token is held until a registration releases it. A tombstone, or an answer that concerns the
+/// token alone, retires the token. (R17)
 @Suite struct TokenTests {
     static let startMilliseconds = CoreHarness.startSeconds * 1_000
 

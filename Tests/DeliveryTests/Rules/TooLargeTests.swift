@@ -2,8 +2,8 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// Bodies that are too large for APNs. A policy may name fields to drop. The core then has only the shorter
-/// state. (R33)
+/// A body that is too large for APNs loses the fields that its policy names, and the core works only with the shorter
+/// state. A body that stays too large is invalid. (R33)
 @Suite struct TooLargeTests {
     private static let long = String(repeating: "x", count: 4_096)
 

@@ -2,7 +2,7 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// The counts of waiting records that the core reports to metrics and /statusz.
+/// Each record counts once, at the place where it waits. Metrics and /statusz show these counts.
 @Suite struct WaitingCountTests {
     @Test func `A record is counted at the place where it waits`() {
         let core = CoreHarness()

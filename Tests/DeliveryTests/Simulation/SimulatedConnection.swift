@@ -15,7 +15,8 @@ struct SimulatedConnection {
 
     let number: UInt32
     var streamsMax: Int
-    /// Whether APNs has not answered a request yet. Until then the connection takes one request at a time.
+    /// Whether APNs has answered no request of this connection yet. Until the first answer, the connection takes one
+    /// request at a time.
     var isCold = true
     /// Whether GOAWAY has come. APNs still answers pushes up to GOAWAY's last stream, and the worker sends no
     /// new ones.

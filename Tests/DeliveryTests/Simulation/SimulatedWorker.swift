@@ -42,7 +42,7 @@ final class SimulatedWorker {
     var pushes: [Push] = []
     var connections: [SimulatedConnection] = []
     var connectionsMade: UInt32 = 0
-    /// The answer to each push that this worker may send again, by record.
+    /// The last answer to each record's push, by record; used only in runs with connections.
     var lastAnswers: [UInt32: SimulatedConnection.LastAnswer] = [:]
     var retryPermission = RetryPermission()
     var productions: [(dueMilliseconds: Int64, production: Production, isAcknowledged: Bool, isAppended: Bool)] = []

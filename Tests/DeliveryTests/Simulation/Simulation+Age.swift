@@ -58,7 +58,8 @@ extension Simulation {
         }
     }
 
-    /// Checks that a command older than eight hours is sent only if Redis knows a version of its activity.
+    /// Checks that Redis accepts a command that is older than an activity lives only if Redis knows a version of its
+    /// activity.
     private func noteUnknown(
         _ call: StoreCall<[UInt8]>,
         _ view: RecordView,
@@ -95,7 +96,7 @@ extension Simulation {
             > parameters.policy.expiration.alertSeconds
     }
 
-    /// Checks the activity's age when a push arrives at the phone.
+    /// Checks that no update arrives at the phone long after the activity's eight hours.
     func checkAge(_ view: RecordView, of activity: String) {
         guard parameters.livesLong, view.event == .update, let born = firstKnownMilliseconds[activity] else { return }
         if now - born > Self.ageMillisecondsMax + Self.lateMillisecondsMax {

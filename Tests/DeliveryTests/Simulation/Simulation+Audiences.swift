@@ -67,8 +67,7 @@ extension Simulation {
             worker.handovers.append((now + Int64(random.number(0...parameters.latencyMillisecondsMax)), record))
         }
         while let change = worker.delivery.nextMembershipChange {
-            // A change must not arrive before the change ahead of it, because of entries with equal times the
-            // last decides.
+            // The changes of a worker arrive in order, because the last of several entries with the same time decides.
             let earliest = worker.changes.last?.dueMilliseconds ?? now
             let due = max(earliest, now + Int64(random.number(0...parameters.latencyMillisecondsMax)))
             worker.changes.append(simulated(change, worker.delivery.view(change.member.record), due: due))

@@ -8,9 +8,9 @@ extension Simulation {
         for (activity, final) in finalCommands.sorted(by: { $0.key < $1.key }) {
             guard let phone = phones[activity] else { continue }
             checkFinal(activity, final, phone)
-            // If the run loses no answer and no worker, a start with the result `unknown` must still reach
-            // its phone: a held start may have two records, its own and the registration that released it,
-            // and one of them is sent. The exception is a start that waits for a retry while its activity
+            // A held start may have two records: its own, and the registration that released it. One of them may have
+            // the result `unknown` while the other sends the start. So if the run loses no answer, worker or partition,
+            // the start must still reach its phone. The exception is a start that waits for a retry while its activity
             // ends. This start is not sent.
             let outcomes = results["\(activity)#1"] ?? []
             let isStartUnknown = outcomes.contains(.unknown) && !(final.ends && outcomes.contains(.superseded))

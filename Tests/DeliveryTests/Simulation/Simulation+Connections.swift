@@ -76,15 +76,14 @@ extension Simulation {
         }
     }
 
-    /// Loses a connection. The peer has processed some of the pushes in flight, and the worker cannot know
-    /// which.
+    /// Loses a connection. APNs has processed some of the pushes in flight, and the worker cannot know which.
     private func loseConnection(_ worker: SimulatedWorker) {
         guard let connection = worker.connections.randomElement(using: &random) else { return }
         let lost = takePushes(worker) { $0.connection == connection.number }
         worker.connections.removeAll { $0.number == connection.number }
         trace?("\(now % 1_000_000) connection \(connection.number) is lost with \(lost.count) pushes")
         for push in lost {
-            // The peer cannot have processed a push whose end of stream was not sent.
+            // APNs cannot have processed a push whose END_STREAM flag was not sent.
             if random.chance(200) {
                 answer(push, worker, .retryNow, 0)
                 continue

@@ -5,7 +5,7 @@ import LiveActivity
 struct SimulatedCounting {
     /// The command of each record, by partition and offset.
     var commands: [SimulatedLog.Partition: [Int64: String]] = [:]
-    /// The number of results of records of the commands topic, by activity.
+    /// The number of first results of the records of the commands topic, by activity.
     private(set) var results: [String: Int] = [:]
     /// The number of superseded commands that the results of other commands count, by activity.
     private(set) var supersededCounts: [String: Int] = [:]

@@ -12,7 +12,7 @@ extension Simulation {
         trace?("\(now % 1_000_000) APNs is away until \(poolAwayUntil % 1_000_000)")
     }
 
-    /// Whether a worker can read a record now; a deferred record only when it is due.
+    /// Whether a worker can read a record now. A deferred record can be read only when it is due.
     var hasUnreadRecords: Bool {
         workers.contains { worker in
             worker?.positions
@@ -43,7 +43,8 @@ extension Simulation {
         }
     }
 
-    /// Records that Kafka has acknowledged a command in the deferred topic.
+    /// Appends a command to the deferred topic. From then on, the offset of its record in the commands topic may be
+    /// committed.
     func noteDeferral(_ view: RecordView) {
         guard let deferrals = parameters.deferrals else { return violations.append("deferred, though nothing is") }
         let identifier = identifier(view)

@@ -52,7 +52,7 @@ final class Simulation {
     var tokensGivenAt: [String: Int64] = [:]
     /// The time of the tombstone that removed a token, by token. The time is that of the latest removal.
     var unregisteredTokens: [String: Int64] = [:]
-    /// The last token of each activity that Redis retired.
+    /// For each activity, the last token that Redis has retired.
     var retiredTokens: [String: String] = [:]
     /// Activities whose token was removed and never replaced.
     var activitiesWithoutToken: Set<String> = []
@@ -144,7 +144,7 @@ final class Simulation {
     private func advance(nextFault: Int64) {
         var due = Int64.max
         if now < faultsUntil { due = min(nextFault, faultsUntil) }
-        // In a long life nothing happens between most events, so the clock jumps to the next one.
+        // In a long life nothing happens between most events of the scenario, so the clock jumps to the next event.
         if parameters.livesLong, workers.allSatisfy({ $0?.isIdle ?? true }), !hasUnreadRecords {
             due = script.map(\.at).min() ?? faultsUntil
             now = max(now + 1, due)

@@ -51,9 +51,9 @@ struct SimulationParameters {
         var lostResponse: Int
         var unknownReason: Int
         var refusedProviderToken: Int
-        /// Per mille of pushes that were offered but found no stream.
+        /// Per mille of pushes that the core offers but that then find no stream.
         var returned: Int
-        /// Per mille of a worker's turns in which the pool's retry budget is empty.
+        /// Per mille of the offered streams for which the pool's retry budget is empty.
         var spentBudget: Int
     }
 

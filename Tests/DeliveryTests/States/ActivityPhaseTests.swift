@@ -2,7 +2,7 @@ import Testing
 
 @testable import Delivery
 
-/// The phases of an activity, and the values that change with them. (R7)
+/// An activity changes its phase only as listed. Its timer and its current command change with the phase. (R7)
 struct ActivityPhaseTests {
     private static let start = Moment(monotonicMilliseconds: 1_000_000, wallMilliseconds: 1_790_000_000_000)
     private static let phases = (UInt8.min...UInt8.max).compactMap(ActivityPhase.init(rawValue:))

@@ -2,7 +2,7 @@ import Testing
 
 @testable import Delivery
 
-/// The stages of a record, and the counts that change with them. (R7)
+/// A record changes its stage only as listed, gets one outcome, and is counted by its stage. (R7)
 struct RecordStageTests {
     private static let stages = (UInt8.min...UInt8.max).compactMap(RecordStage.init(rawValue:))
 
@@ -92,7 +92,7 @@ struct RecordStageTests {
 }
 
 extension Records {
-    /// An empty command record.
+    /// Allocates an empty command record, and returns its index.
     mutating func addSample() -> UInt32 {
         allocate(
             RecordSlot(

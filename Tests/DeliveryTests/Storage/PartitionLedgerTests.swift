@@ -6,15 +6,16 @@ import Testing
 
 @testable import Delivery
 
-/// The committable offset of one partition. (R10)
+/// The committable offset of a partition passes only settled records. The next owner skips the records that settled
+/// above this offset. (R10)
 @Suite struct PartitionLedgerTests {
     /// Receives each offset and returns whether the ledger accepted it.
     private func receive(_ offsets: [Int64], by ledger: inout PartitionLedger) -> [Bool] {
         offsets.map { ledger.receive($0) == .accepted }
     }
 
-    /// Replaces the ledger with the next owner's, which gets all offsets again. The new ledger accepts the
-    /// offsets that were not settled or not in the metadata, and skips all others.
+    /// Replaces the ledger with the ledger of the next owner, which gets all offsets again. Checks that the new ledger
+    /// accepts the offsets that were not settled or not in the metadata, and skips all others.
     private func handOver(
         _ ledger: inout PartitionLedger,
         open: inout [Int64],

@@ -5,7 +5,7 @@ import Testing
 
 @testable import Delivery
 
-/// Queues whose links are stored in their elements. (R3)
+/// A ring of indices keeps their order while it grows and wraps. (R3)
 @Suite struct IndexQueueTests {
     private func drain(_ queue: inout IndexQueue<UInt32>) -> [UInt32] {
         var elements: [UInt32] = []
@@ -58,7 +58,7 @@ import Testing
     }
 }
 
-/// Records in slots that are used again. (R3)
+/// A slab gives out freed indices again, up to its limit, and keeps the other values. (R3)
 @Suite struct SlabTests {
     @Test func `A freed index is given out again`() {
         var slab = Slab<Int>(limit: 100)

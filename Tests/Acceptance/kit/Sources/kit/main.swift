@@ -49,7 +49,7 @@ func show<Record: KafkaRecord>(_ record: Record) throws {
     print(Record.defaultTopic, record.key, String(decoding: try record.value(), as: UTF8.self), separator: "\t")
 }
 
-/// The shapes of the types above, which the app's unit test would write. On one line, like the records.
+/// The shapes of the types above, as the app's unit test would write them.
 let shapes = ActivityShapes.text(app: app, [try .activity(attributes: MatchAttributes(match: "final"), state: state)])
 
 try show(registration)
