@@ -11,9 +11,10 @@ public struct PoolConfiguration {
     /// The name that the server's certificate must contain. Requests also send it in `:authority`.
     public var serverName: String
     public var profile: PushProfile
-    /// The most connections that the pool wants for its load; see ``PoolSizing``. It may have more for a short time, to
-    /// replace connections or to try a key. Range 1 to 16: users of the library pushy saw no gain from more than about
-    /// 16 per process (pushy discussion 1052).
+    /// The most connections that the pool wants for its load; see ``PoolSizing``. For a short time it may have more:
+    /// to replace connections, or to test whether APNs accepts a new signing key. Range 1 to 16: users of the library
+    /// pushy saw no gain from more than about 16 connections in a whole process (pushy discussion 1052), so no pool
+    /// needs more.
     public var connectionsMax = 2
     /// The fewest connections that the pool wants, even without load. Range 1 to `connectionsMax`.
     public var connectionsMin = 1

@@ -303,7 +303,8 @@ import Testing
         #expect(fixture.submit(100_000))
     }
 
-    /// The key file is replaced by another target of a symbolic link to its directory, and in place.
+    /// The key is replaced in two ways. The symbolic link to its directory gets another target, as Kubernetes does for
+    /// a mounted secret. Later, the key file itself is overwritten.
     @Test func `A replaced key file is noticed`() throws {
         let directory = Shared.keyPath("mounted")
         for name in ["", "/one", "/two", "/three"] { mkdir(directory + name, 0o700) }

@@ -50,8 +50,8 @@ import Testing
         ])
         let caller = try StoreCaller("unix://causeway:s%40cret@\(server.socketPath)")
         #expect(caller.turnUntilReady())
-        // The Redis user may read neither the configuration nor the version. The lane warns about both and
-        // connects.
+        // The Redis user may run neither CONFIG nor INFO. Both rights are optional: the connection warns that it does
+        // not know the eviction policy and the version, and becomes ready.
         #expect(
             caller.events == [
                 .warning(.evictionPolicyUnknown(RedisError(.noPermission))),

@@ -63,7 +63,9 @@ extension ScriptTests {
         #expect(comparison.admit(command(.update, present + 1_000, digest: 2)).timestamp == present + 1_000)
     }
 
-    /// The app never registers, so only commands bring the token.
+    /// Redis was emptied, and the app sends no registrations. So Redis learns the token again from a command that is
+    /// read again, and raises the command's timestamp. (R25) With `isHeldBefore`, Redis had held the command before,
+    /// because it had no token.
     @Test(arguments: [false, true])
     func `After a command is read again with its token, the timestamp is later, too`(isHeldBefore: Bool) throws {
         let present: Int64 = 1_700_000_000

@@ -160,7 +160,8 @@ final class ServerConnection {
         faults.lostResponsesAreApplied ? process(slot).effect : nil
     }
 
-    /// Checks the token and topic as APNs does, and delivers an accepted push to the phone.
+    /// Carries out a valid request. A request about channels, also a broadcast, goes to `processChannel`. For a push to
+    /// a device, checks the device token and the topic as APNs does, and delivers an accepted push to the phone.
     private func process(_ slot: UnsafeMutablePointer<RequestSlot>) -> (reason: Reason, effect: PushEffect?) {
         guard let key = authentication.key else { return (.missingProviderToken, nil) }
         let now = owner.simulatedMilliseconds

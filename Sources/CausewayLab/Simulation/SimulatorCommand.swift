@@ -208,8 +208,8 @@ struct SimulatorCommand: AsyncParsableCommand {
         }
     }
 
-    /// Declares the apps, prints that the simulator is ready, and copies registrations until a stop signal
-    /// arrives.
+    /// Declares the apps, prints that the simulator is ready, and waits for a stop signal. Meanwhile, if bootstrap
+    /// servers are given, writes the phones' registrations to Kafka.
     private func serve(
         _ simulator: Simulator,
         apps: [SimulatedApp],

@@ -1,7 +1,9 @@
 import LiveActivity
 
-/// Queues store calls and handles their replies. Calls go out in order. A call that failed for a temporary
-/// reason is repeated, which is safe for every call but a refund.
+/// Queues store calls and handles their replies. Calls leave from the front of the queue. A call that failed for a
+/// temporary reason joins the end of the queue again, so a later call may overtake it. There are two exceptions: a
+/// refund that failed is not repeated, because Redis may have carried it out (R15); a command that asks for its
+/// admission or its token may return its credit and wait instead.
 extension Delivery {
     typealias Reply = StoreReply<UnsafeRawBufferPointer>
 

@@ -31,7 +31,7 @@ public struct AudienceCall<Bytes> {
         /// timestamp and body; or `unknown` if no state was admitted or the newest has expired.
         case newest
 
-        // Operations on a range of the audience.
+        // Operations on a range of the audience, or on a broadcast.
 
         /// Claims the range for the caller. Reply: `progress`, with the text of the last checkpoint (empty
         /// for none) and the newest admitted version. From then on, Redis refuses checkpoints of the previous

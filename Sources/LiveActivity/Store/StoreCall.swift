@@ -329,7 +329,8 @@ public enum DeviceRegistrationStep<Bytes> {
 public enum Settlement: UInt8, Sendable, BitwiseCopyable {
     /// APNs answered 200: the activity shows this version.
     case accepted
-    /// The command has ended and was not shown. The activity still shows its former state.
+    /// The command has ended, and APNs did not confirm it. As far as Causeway knows, the activity does not show it. If
+    /// an earlier answer was lost, the activity may show it nevertheless.
     case notShown
     /// A start whose answer was lost. It is not sent again.
     case unknown

@@ -21,8 +21,9 @@ struct SlotMap: Equatable {
     init?(slots reply: RedisValue, from answeringServer: RedisURL.Location) {
         guard let ranges = reply.elements else { return nil }
         var primaryIndices: [RedisURL.Location: UInt16] = [:]
-        // Each slot may appear only once. So the loop never takes more steps than there are slots, whatever
-        // the reply contains.
+        // In a correct reply each slot appears once. A repeated slot is not noticed, but a reply whose ranges together
+        // have more slots than a cluster is refused. So the loop writes at most `slotCount` owners, whatever the reply
+        // contains.
         var slotsLeft = Int64(KeySlot.slotCount)
         for range in ranges {
             guard let parts = range.elements, parts.count >= 3,
