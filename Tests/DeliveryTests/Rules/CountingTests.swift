@@ -16,11 +16,6 @@ import Testing
         core.results.map { "\($0.command) \($0.outcome) \($0.supersededCount)" }
     }
 
-    @Test func `Every outcome has a counter`() {
-        let core = CoreHarness()
-        #expect(core.counters.outcomes.count == Outcome.allCases.count)
-    }
-
     @Test func `Replaced commands of a batch are counted and settled at once`() {
         let core = countingCore()
         core.receive(.update(1), .update(2), .update(3))
