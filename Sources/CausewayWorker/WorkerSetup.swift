@@ -282,12 +282,7 @@ struct WorkerSetup: @unchecked Sendable {
         delivery.policies = configuration.policies
         delivery.retryMaxMilliseconds = Int64(worker.retryMaxMilliseconds)
         delivery.deferAfterMilliseconds = Int64(worker.deferAfterMilliseconds)
-        delivery.deferredDelayMilliseconds = Int64(worker.deferredDelayMilliseconds)
-        // The newer state that must carry an alert may be deferred. The alert waits until that state returns.
-        delivery.riderWaitMilliseconds = max(
-            delivery.riderWaitMilliseconds,
-            delivery.deferredDelayMilliseconds + 5_000
-        )
+        delivery.setDeferredDelay(milliseconds: Int64(worker.deferredDelayMilliseconds))
         delivery.readAheadLagRecords = Int64(worker.readAheadLagRecords)
         delivery.readAheadMaxMilliseconds = Int64(worker.readAheadMaxMilliseconds)
         return delivery

@@ -117,11 +117,20 @@ public struct DeliveryConfiguration: Sendable {
         }
         retryMaxMilliseconds = settings.retryMaxMilliseconds
         deferAfterMilliseconds = settings.deferAfterMilliseconds
-        deferredDelayMilliseconds = settings.deferredDelayMilliseconds
+        setDeferredDelay(milliseconds: settings.deferredDelayMilliseconds)
         readAheadLagRecords = settings.readAheadLagRecords
         readAheadMaxMilliseconds = settings.readAheadMaxMilliseconds
         validate()
     }
+
+    /// Sets the delay after which a deferred command is read again. The newer state that must carry an alert may
+    /// be deferred, so the alert waits longer than this delay. A shorter delay does not shorten the alert's wait:
+    /// commands that were deferred before return after the longer one.
+    public mutating func setDeferredDelay(milliseconds: Int64) {
+        deferredDelayMilliseconds = milliseconds
+        riderWaitMilliseconds = max(riderWaitMilliseconds, milliseconds + Self.riderWaitAfterDelayMilliseconds)
+    }
+    private static let riderWaitAfterDelayMilliseconds: Int64 = 5_000
 
     func validate() {
         precondition(!applications.isEmpty && applications.count <= Int(UInt8.max))

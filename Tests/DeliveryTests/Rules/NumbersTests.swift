@@ -83,4 +83,16 @@ import Testing
         core.elapse(1_010)
         #expect(core.unansweredCalls == ["admit u1"])
     }
+
+    /// The state that must carry the alert may be deferred. A longer delay lets it return later.
+    @Test func `With a longer delay of deferred commands, an alert waits longer for its carrier`() {
+        let core = core(1_000)
+        take(core) { $0.deferredDelayMilliseconds = 30_000 }
+        core.receive(.alert(1))
+        core.reply(.alertAwaitsCarrier)
+        core.elapse(34_900)
+        #expect(core.outcomes == [])
+        core.elapse(100 + PaceTests.precision)
+        #expect(core.outcomes == ["u1 superseded"])
+    }
 }

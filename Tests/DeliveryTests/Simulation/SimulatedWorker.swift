@@ -74,9 +74,10 @@ final class SimulatedWorker {
         configuration.readAheadLagRecords = parameters.readAheadLag
         configuration.readAheadMaxMilliseconds = 5_000
         configuration.deferAfterMilliseconds = parameters.deferrals?.afterMilliseconds ?? 1 << 40
-        configuration.deferredDelayMilliseconds = parameters.deferrals?.delayMilliseconds ?? 1 << 40
         if let deferrals = parameters.deferrals {
-            configuration.riderWaitMilliseconds = max(10_000, deferrals.delayMilliseconds + 5_000)
+            configuration.setDeferredDelay(milliseconds: deferrals.delayMilliseconds)
+        } else {
+            configuration.deferredDelayMilliseconds = 1 << 40
         }
         delivery = Delivery(
             configuration: configuration,
