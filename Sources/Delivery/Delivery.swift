@@ -215,7 +215,7 @@ public struct DeliveryCounters: Sendable {
     public var alertsCarried: UInt64 = 0
     /// Commands to audiences that were divided into ranges.
     public var fannedOutCommands: UInt64 = 0
-    /// The number of records with each outcome, by `Outcome.rawValue`. Has more elements than there are outcomes.
+    /// The number of records with each outcome, by `Outcome.rawValue`. The elements after the last outcome stay 0.
     public var outcomes: InlineArray<16, UInt64> = .init(repeating: 0)
 
     public init() { precondition(Outcome.allCases.count <= outcomes.count, "every outcome has a counter") }

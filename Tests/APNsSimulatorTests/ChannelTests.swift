@@ -150,7 +150,7 @@ import Testing
         }
     }
 
-    /// A phone that was off line gets the newest message of a channel with storage once. A channel without
+    /// A phone that was offline gets the newest message of a channel with storage once. A channel without
     /// storage sends it nothing.
     @Test(arguments: [true, false]) func `A phone that comes back gets the stored message`(_ storesNewest: Bool)
         async throws
@@ -168,7 +168,7 @@ import Testing
             let devices = #"{"app":"\#(SimulatorFixture.app)","devices":["by-push"]}"#
             try send(1, 0)
             #expect(try await fixture.control("POST", "/offline", devices).status == 200)
-            // The phone got this message before it went off line, so APNs does not send the message again.
+            // The phone got this message before it went offline, so APNs does not send the message again.
             #expect(try await fixture.control("POST", "/online", devices).status == 200)
             #expect(try await fixture.effects("m7") == ["started": 1, "shown": 1])
             #expect(try await fixture.control("POST", "/offline", devices).status == 200)

@@ -13,8 +13,8 @@ import Testing
 /// Compares the scripts on a real server with their model, over random histories (R11). All replies must be
 /// equal. After each history, the stored values and their expiry times must be equal, too.
 ///
-/// A history is a number of operations on one key. The histories of a round (here a set of 1,000 histories) run in one
-/// pipeline. Each call has its own time: the scripts take it from a list instead of the server's clock.
+/// A history is a number of operations on one key. The 1,000 histories of a set run in one pipeline. Each call has its
+/// own time: the scripts take it from a list instead of the server's clock.
 @Suite(.serialized, .ownThread) struct DifferentialTests {
     static let historiesPerSet = 1_000
     /// The number of histories. A million take some minutes in a release build.
@@ -25,7 +25,7 @@ import Testing
         let comparison = try DifferentialStage()
         let sets = (Self.histories + Self.historiesPerSet - 1) / Self.historiesPerSet
         for set in 0..<sets {
-            // In every second round all histories share one clock, and all use the same two paces. A Redis command has
+            // In every second set all histories share one clock, and all use the same two paces. A Redis command has
             // room for few different paces, so many calls of these histories share one command, as a worker's calls
             // do.
             let sharesClockAndPaces = set % 2 == 1

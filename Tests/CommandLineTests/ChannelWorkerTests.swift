@@ -116,7 +116,7 @@ struct ChannelWorkerTests {
         #expect(try scene.channels() == [foreign, own] && registeredChannel(scene) == own)
     }
 
-    /// While APNs stores the end for phones that are off line, the channel must stay.
+    /// While APNs stores the end for phones that are offline, the channel must stay.
     @Test func `A channel outlives its audience's end while a message may be stored`() throws {
         let scene = try ChannelScene()
         let worker = try scene.startWorker(["CHANNELS_AUDIENCES": Self.audience, "CHANNELS_KEEP_SECONDS": "0"])

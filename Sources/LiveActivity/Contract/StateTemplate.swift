@@ -176,7 +176,7 @@ public struct RecentStateTemplates: ~Copyable {
 
     /// Whether the state has a template of this app too, after it matched another app's template while it was
     /// decoded. False if the state matched no template, and for a start.
-    public mutating func hasTemplate(
+    public func hasTemplate(
         _ command: Command,
         ofApp application: UInt16,
         in record: UnsafeRawBufferPointer
