@@ -17,22 +17,30 @@ extension Listener {
         }
     }
 
-    /// Returns a port of the loopback interface on which no process listens now. For servers that need a
-    /// fixed port and cannot listen on port 0. The process tries all other ports before it returns the same
-    /// port again.
+    /// Returns a port of the loopback interface that accepts no connection. For servers that need a fixed port and cannot
+    /// listen on port 0. The process tries all other ports before it returns the same port again.
     ///
-    /// - Throws: the error of the last attempt to listen.
+    /// - Throws: `EADDRINUSE` if many ports in a row are in use, or the error of a socket that cannot be opened.
     public static func unusedLoopbackPort() throws(SystemError) -> UInt16 {
-        var refusal = SystemError(code: EADDRINUSE, operation: "bind")
         for _ in 0..<unusedPortAttemptsMax {
             let port = nextPort()
-            do throws(SystemError) {
-                Glibc.close(try listeningSocket(address: .loopback(port: port), backlog: 1))
-                return port
-            } catch {
-                refusal = error
-            }
+            if try refusesConnections(.loopback(port: port)) { return port }
         }
-        throw refusal
+        throw SystemError(code: EADDRINUSE, operation: "connect")
+    }
+
+    /// Connects instead of listening: if another thread starts a process meanwhile, that process has copies of all
+    /// descriptors until it executes its program. A copy of a listening socket would keep the port in use.
+    private static func refusesConnections(_ address: SocketAddress) throws(SystemError) -> Bool {
+        let descriptor = socket(address.family, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
+        guard descriptor >= 0 else { throw SystemError(code: errno, operation: "socket") }
+        defer { Glibc.close(descriptor) }
+        // A listener whose queue is full does not answer. `connect` then waits as long as `send` may (socket(7)).
+        var timeout = timeval(tv_sec: 0, tv_usec: 100_000)
+        let length = socklen_t(MemoryLayout<timeval>.size)
+        guard setsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, &timeout, length) == 0 else {
+            throw SystemError(code: errno, operation: "setsockopt")
+        }
+        return address.withSockaddr { connect(descriptor, $0, $1) } != 0 && errno == ECONNREFUSED
     }
 }

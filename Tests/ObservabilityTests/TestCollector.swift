@@ -1,4 +1,3 @@
-import Dispatch
 import Reactor
 import Synchronization
 import Testing
@@ -9,9 +8,9 @@ final class TestCollector: Sendable {
     private struct State {
         var answers: [String]
         var requests: [String] = []
-        var port: UInt16 = 0
     }
 
+    let port: UInt16
     private let state: Mutex<State>
     /// Reports the number of requests so far whenever one arrives.
     private let arrivals = AsyncStream.makeStream(of: Int.self)
@@ -22,15 +21,12 @@ final class TestCollector: Sendable {
         state = Mutex(State(answers: answers))
         endWakeup = try Wakeup()
         // Uses a port that no other server gets after the collector has closed.
-        let address = SocketAddress.loopback(port: try Listener.unusedLoopbackPort())
-        let ready = DispatchSemaphore(value: 0)
+        let socket = try ListeningSocket(address: .loopback(port: Listener.unusedLoopbackPort()), backlog: 1_024)
+        port = socket.address.port
         let loopThread = try LoopThread.start(name: "collector") { [self] loop in
-            defer { ready.signal() }
             do {
-                let server = try CollectorServer(loop: loop, address: address, tls: tls, collector: self)
+                let server = try CollectorServer(loop: loop, socket: socket, tls: tls, collector: self)
                 try loop.add(descriptor: endWakeup.descriptor, interest: .readable, handler: server)
-                state.withLock { $0.port = server.port }
-                ready.signal()
                 loop.run()
                 server.close()
             } catch {
@@ -38,10 +34,8 @@ final class TestCollector: Sendable {
             }
         }
         thread.withLock { $0 = loopThread }
-        ready.wait()
     }
 
-    var port: UInt16 { state.withLock { $0.port } }
     /// The heads and bodies of the requests. A request is in the list as soon as its head is complete.
     var requests: [String] { state.withLock { $0.requests } }
 
@@ -73,14 +67,12 @@ private final class CollectorServer: ListenerHandler, DescriptorHandler {
     private var listener: Listener?
     private var connections: [CollectorConnection] = []
 
-    init(loop: EventLoop, address: SocketAddress, tls: TLSContext?, collector: TestCollector) throws {
+    init(loop: EventLoop, socket: ListeningSocket, tls: TLSContext?, collector: TestCollector) throws {
         self.loop = loop
         self.tls = tls
         self.collector = collector
-        listener = try Listener(loop: loop, address: address, handler: self)
+        listener = try Listener(loop: loop, socket: socket, handler: self)
     }
-
-    var port: UInt16 { listener?.port ?? 0 }
 
     func listenerAccepted(descriptor: Int32, from: SocketAddress?) {
         connections.append(CollectorConnection(descriptor, loop: loop, tls: tls, collector: collector))

@@ -34,6 +34,20 @@ extension ReactorTests {
             try StreamServer(loop: loop, address: address).close()
         }
 
+        /// A new process has copies of all descriptors of its parent until it executes its program. A copy of a listening
+        /// socket keeps the port in use.
+        @Test func `An unused port stays free while processes start`() async throws {
+            async let processes: Void = startProcesses(1_000)
+            async let moreProcesses: Void = startProcesses(1_000)
+            // The children of this task run on its thread, too, so the loop must not block that thread.
+            try await onOwnThread {
+                for _ in 0..<20_000 {
+                    _ = try ListeningSocket(address: .loopback(port: Listener.unusedLoopbackPort()), backlog: 1)
+                }
+            }
+            _ = try await (processes, moreProcesses)
+        }
+
         @Test func `Closing a listener on a Unix socket removes its path`() throws {
             let loop = try EventLoop()
             let directory = try TemporaryDirectory()
@@ -249,6 +263,16 @@ extension ReactorTests {
                 _ = try SelfSignedCertificate.write(directory: directory.path, hosts: [host])
             }
             #expect(error.code == .serverName)
+        }
+    }
+}
+
+private func startProcesses(_ count: Int) async throws {
+    try await onOwnThread {
+        for _ in 0..<count {
+            var process: pid_t = 0
+            try #require(posix_spawn(&process, "/bin/true", nil, nil, [strdup("true"), nil], environ) == 0)
+            try #require(waitpid(process, nil, 0) == process)
         }
     }
 }
