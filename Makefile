@@ -77,9 +77,7 @@ demo: build ## Play a cricket season to 3,000 simulated phones, in about a minut
 # Limits parallel tests. Without a limit, a test can time out while a thousand other tests use the processors.
 test: export SWT_EXPERIMENTAL_MAXIMUM_PARALLELIZATION_WIDTH ?= 16
 test: test-deps ## Build and run all tests; the last line says how many passed
-	@mkdir -p .build && : > .build/test.log
-	@swift build --build-tests && swift test --skip-build $(TEST) 2>&1 | tee .build/test.log; \
-	    status=$$?; .ci/secret-search .build/test.log || status=1; .ci/test-summary .build/test.log && exit $$status
+	@swift build --build-tests && .ci/test $(TEST)
 
 page-deps: test-deps
 	@.ci/packages $(PAGE_PACKAGES)
