@@ -170,7 +170,7 @@ extension Connection {
     /// window of every open stream (RFC 9113, section 6.9.2).
     private func checkStreamWindows() throws(ConnectionFault) {
         for index in 0..<Int32(slots.capacity) where slots.pointer(index).pointee.stage != .free {
-            let window = Int64(peerSettings.initialWindowBytes) + slots.pointer(index).pointee.windowGain
+            let window = Int64(peerSettings.initialWindowBytes) + slots.pointer(index).pointee.windowDelta
             guard window <= Int64(Int32.max) else {
                 throw ConnectionFault(.flowControlError, "INITIAL_WINDOW_SIZE raises a window beyond 2^31-1")
             }
@@ -208,8 +208,8 @@ extension Connection {
         guard index >= 0 else { return }
         guard increment > 0 else { return resetStream(index, .protocolError) }
         let slot = slots.pointer(index)
-        slot.pointee.windowGain += increment
-        guard Int64(peerSettings.initialWindowBytes) + slot.pointee.windowGain <= Int64(Int32.max) else {
+        slot.pointee.windowDelta += increment
+        guard Int64(peerSettings.initialWindowBytes) + slot.pointee.windowDelta <= Int64(Int32.max) else {
             return resetStream(index, .flowControlError)
         }
         hasWindowGrown = true

@@ -50,7 +50,7 @@ extension Connection {
             UnsafeMutableRawBufferPointer(start: start + writtenBytes, count: body.count).copyMemory(from: body)
             writtenBytes += body.count
             sendWindow -= Int64(body.count)
-            slot.pointee.windowGain = -Int64(body.count)
+            slot.pointee.windowDelta = -Int64(body.count)
         }
         stream.commit(writtenBytes)
         nextStream += 2
@@ -171,7 +171,7 @@ extension Connection {
         let slot = slots.pointer(index)
         while !slot.pointee.remainingBody.isEmpty {
             let rest = slot.pointee.remainingBody
-            let streamWindow = Int64(peerSettings.initialWindowBytes) + slot.pointee.windowGain
+            let streamWindow = Int64(peerSettings.initialWindowBytes) + slot.pointee.windowDelta
             let count = Int(
                 min(sendWindow, streamWindow, Int64(min(rest.count, FrameHeader.payloadBytesMax)))
             )
@@ -183,7 +183,7 @@ extension Connection {
                 payload: UnsafeRawBufferPointer(rebasing: rest[..<count])
             )
             sendWindow -= Int64(count)
-            slot.pointee.windowGain -= Int64(count)
+            slot.pointee.windowDelta -= Int64(count)
             slot.pointee.remainingBody = UnsafeRawBufferPointer(rebasing: rest[count...])
         }
         slots.dequeueBody(index)
@@ -256,8 +256,8 @@ extension Connection {
         } else if response.acceptsProviderToken {
             endTrial(.accepted)
             markAuthenticated()
-        } else if phase == .cold {
-            hasInconclusiveResponse = true
+        } else if phase == .unauthenticated {
+            hasUnprovenToken = true
         }
         let submittedAt = slot.deadlineMilliseconds - configuration.requestTimeoutMilliseconds
         pool.pushCompleted(

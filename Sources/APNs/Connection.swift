@@ -9,12 +9,12 @@ final class Connection {
     enum Phase: UInt8 {
         /// TCP and TLS are being set up. Next: `awaitingSettings` or `closed`.
         case connecting
-        /// Our preface is sent, and the server's SETTINGS frame has not arrived. Next: `cold` or `closed`.
+        /// Our preface is sent, and the server's SETTINGS frame has not arrived. Next: `unauthenticated` or `closed`.
         case awaitingSettings
         /// APNs has not yet accepted our provider token, so only one request may be open, even if SETTINGS
         /// allow more. Next: `open` after the first response that shows that APNs accepts the token;
         /// otherwise `draining` or `closed`.
-        case cold
+        case unauthenticated
         /// As many requests may be open as SETTINGS and our own limit allow. Next: `draining` or `closed`.
         case open
         /// The connection takes no new request. It waits until the requests in flight are answered or time
@@ -44,11 +44,11 @@ final class Connection {
     private(set) var phase = Phase.connecting
     /// Whether the connection has ever been `open`.
     private(set) var wasAuthenticated = false
-    /// Whether this `cold` connection got a response that does not show whether APNs accepts its token. If true, the
+    /// Whether this `unauthenticated` connection got a response that does not show whether APNs accepts its token. If true, the
     /// pool no longer prefers the connection for the next push. The server may be overloaded, and if the pool has few
     /// pushes, the server would get all of them. The pool clears the flag in each sizing interval, to try the
     /// connection again.
-    var hasInconclusiveResponse = false
+    var hasUnprovenToken = false
 
     // The state of the HTTP/2 protocol on this connection.
     var reader = FrameReader()
@@ -71,7 +71,7 @@ final class Connection {
     /// When `framesAllowed` was last refilled, with the frames of one second.
     var framesRefilledAtMilliseconds: Int64 = 0
 
-    /// The most streams that may be open at once; 0 in all phases but `cold` and `open`.
+    /// The most streams that may be open at once; 0 in all phases but `unauthenticated` and `open`.
     private(set) var streamsMax = 0
     var requestCount: Int64 = 0
 
@@ -133,7 +133,7 @@ final class Connection {
     var isLive: Bool { phase.rawValue <= Phase.open.rawValue }
 
     /// Whether the connection takes pushes in this phase, even if it has no room at this moment.
-    var acceptsPushes: Bool { phase == .cold || phase == .open }
+    var acceptsPushes: Bool { phase == .unauthenticated || phase == .open }
 
     // MARK: - Opening
 
@@ -150,14 +150,14 @@ final class Connection {
         )
     }
 
-    /// Applies the server's SETTINGS: the first frame makes the connection `cold`; a later frame may change
+    /// Applies the server's SETTINGS: the first frame makes the connection `unauthenticated`; a later frame may change
     /// the stream limit.
     func applyPeerSettings() {
         guard phase != .closed else { return }
         if phase == .awaitingSettings {
             cancel(.settings)
             guard pinNewestToken() else { return close(.connectionLost, detail: "no provider token could be signed") }
-            enter(.cold)
+            enter(.unauthenticated)
             startIdleTimer()
             pool.report(.connected(connection: identifier, peer: peer?.description ?? ""))
             pool.connectionReady(self)
@@ -171,7 +171,7 @@ final class Connection {
 
     /// Allows requests in parallel, because a response showed that APNs accepts the provider token.
     func markAuthenticated() {
-        guard phase == .cold else { return }
+        guard phase == .unauthenticated else { return }
         wasAuthenticated = true
         enter(.open)
         pool.connectionAuthenticated(self)
@@ -186,7 +186,7 @@ final class Connection {
     private func updateStreamsMax() {
         let allowed = Int(peerSettings.concurrentStreamsMax)
         switch phase {
-        case .cold: streamsMax = min(1, allowed)
+        case .unauthenticated: streamsMax = min(1, allowed)
         case .open: streamsMax = min(allowed, configuration.inFlightMax)
         case .connecting, .awaitingSettings, .draining, .closed: streamsMax = 0
         }

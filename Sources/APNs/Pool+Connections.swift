@@ -36,18 +36,18 @@ extension Pool {
         trialToken != nil || hasOldKey || !connections.contains(where: \.isLive)
     }
 
-    /// If the pool has more connections than it wants, retires one of them: a `cold` one without a push in flight, or
+    /// If the pool has more connections than it wants, retires one of them: an `unauthenticated` one without a push in flight, or
     /// if there is none, the `open` one with the fewest pushes in flight.
     func retireSurplus() {
         let wanted = sizing.connectionsWanted + (needsExtraConnection ? 1 : 0)
         let acceptingConnections = connections.filter(\.acceptsPushes)
         guard acceptingConnections.count > wanted else { return }
         if let unusedConnection = acceptingConnections.first(where: {
-            $0.phase == .cold && $0.pushesInFlight == 0 && $0.trialToken == nil
+            $0.phase == .unauthenticated && $0.pushesInFlight == 0 && $0.trialToken == nil
         }) {
             return unusedConnection.retire(.surplus)
         }
-        // Count only `open` connections here. An open connection must not be retired in favour of a `cold` one, whose
+        // Count only `open` connections here. An open connection must not be retired in favour of an `unauthenticated` one, whose
         // token APNs has not accepted yet.
         let openConnections = acceptingConnections.filter { $0.phase == .open }
         if openConnections.count > wanted {

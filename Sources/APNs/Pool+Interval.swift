@@ -9,7 +9,7 @@ extension Pool {
         for connection in connections {
             switch connection.phase {
             case .connecting, .awaitingSettings: gauges.connectionsOpening += 1
-            case .cold, .open: gauges.connectionsReady += 1
+            case .unauthenticated, .open: gauges.connectionsReady += 1
             case .draining, .closed: gauges.connectionsDraining += 1
             }
             gauges.streamsAllowed += connection.streamsMax
@@ -40,10 +40,10 @@ extension Pool {
         if let token = trialToken, tokenSource.isTrialObsolete(token) { trialToken = nil }
         takeTrialToken()
         let generation = tokenSource.keyGeneration
-        // A `cold` connection gets the next push first. With the old key, it would get a push that the
+        // A `unauthenticated` connection gets the next push first. With the old key, it would get a push that the
         // connection with the new key needs.
-        for connection in connections where connection.phase == .cold && connection.isSignedByKey(otherThan: generation)
-        {
+        for connection in connections
+        where connection.phase == .unauthenticated && connection.isSignedByKey(otherThan: generation) {
             connection.retire(.providerToken)
         }
         let openConnections = connections.filter { $0.phase == .open }
@@ -78,11 +78,11 @@ extension Pool {
         )
     }
 
-    /// Clears ``Connection/hasInconclusiveResponse`` of all connections, so that a `cold` one gets the next push
+    /// Clears ``Connection/hasUnprovenToken`` of all connections, so that an `unauthenticated` one gets the next push
     /// first again.
     private func retryInconclusiveConnections() {
-        for connection in connections where connection.hasInconclusiveResponse {
-            connection.hasInconclusiveResponse = false
+        for connection in connections where connection.hasUnprovenToken {
+            connection.hasUnprovenToken = false
             preferredConnection = nil
         }
     }

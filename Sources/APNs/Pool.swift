@@ -193,7 +193,7 @@ public final class Pool {
         for connection in connections where connection.identifier != avoided {
             // A new connection may have only one push in flight until APNs accepts its provider token. So the
             // next push goes there.
-            if connection.phase == .cold, !connection.hasInconclusiveResponse, connection.freeStreams > 0 {
+            if connection.phase == .unauthenticated, !connection.hasUnprovenToken, connection.freeStreams > 0 {
                 return connection
             }
             if connection.freeStreams > bestFreeStreams {

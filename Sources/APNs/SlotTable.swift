@@ -28,7 +28,7 @@ struct Slot {
     var waitingBehind: Int32 = -1
     /// The WINDOW_UPDATE increments minus the bytes sent. The stream's window is this number plus the initial
     /// window of the server's SETTINGS.
-    var windowGain: Int64 = 0
+    var windowDelta: Int64 = 0
     var retryAfterSeconds: Int32 = -1
     /// Bytes of the response's body that have arrived, padding included.
     var responseBytesReceived: Int32 = 0

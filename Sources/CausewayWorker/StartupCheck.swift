@@ -95,7 +95,7 @@ package enum StartupCheck {
         func isUsable(_ property: KafkaProperties.Property) -> Bool {
             // If the property names a file or directory of certificates or keys that does not exist on this
             // machine, the check leaves the property out.
-            KafkaLocationFile(property).map { findings.canExamine($0.path) } ?? true
+            KafkaPropertyFile(property).map { findings.canExamine($0.path) } ?? true
         }
         do {
             for fault in Consumer.faults(of: try withPresentFiles.consumerProperties.filter(isUsable)) {

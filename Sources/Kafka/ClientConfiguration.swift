@@ -40,7 +40,7 @@ struct ClientConfiguration: ~Copyable {
     ) -> [KafkaPropertyFault] {
         var faults: [KafkaPropertyFault] = []
         for property in defaults + defaultsWhereKnown.filter({ hasProperty($0.name) }) + overrides {
-            if let reason = set(property.name, property.value) ?? KafkaLocationFile(property)?.fault {
+            if let reason = set(property.name, property.value) ?? KafkaPropertyFile(property)?.fault {
                 faults.append(KafkaPropertyFault(name: property.name, reason: reason))
             }
         }

@@ -16,7 +16,7 @@ public struct KafkaError: Error, Hashable, Sendable, CustomStringConvertible {
     public var isFatal: Bool
     /// Whether this module wrote the reason. Then `description` leaves out librdkafka's name of the code,
     /// which would say nothing more.
-    public var hasOwnReason = false
+    public var describesReasonOnly = false
     /// The partition that the error is about; nil if it is not about one partition.
     public var partition: TopicPartition?
 
@@ -56,7 +56,7 @@ public struct KafkaError: Error, Hashable, Sendable, CustomStringConvertible {
     /// short and there is a fixed set of names.
     public var name: String { String(cString: rd_kafka_err2name(rd_kafka_resp_err_t(code))) }
 
-    public var description: String { reason.isEmpty ? name : hasOwnReason ? reason : "\(name): \(reason)" }
+    public var description: String { reason.isEmpty ? name : describesReasonOnly ? reason : "\(name): \(reason)" }
 }
 
 extension KafkaError {
@@ -96,7 +96,7 @@ extension KafkaError {
 
     private static func withOwnReason(_ code: rd_kafka_resp_err_t, _ reason: String) -> KafkaError {
         var error = KafkaError(code, reason)
-        error.hasOwnReason = true
+        error.describesReasonOnly = true
         return error
     }
 

@@ -29,7 +29,7 @@ struct OffsetCommits {
     private struct StoredOffset {
         var nextOffset: Int64
         var metadata: [UInt8]
-        var isCommitted = false
+        var isSent = false
     }
 
     private var storedOffsets: [TopicPartition: StoredOffset] = [:]
@@ -81,7 +81,7 @@ struct OffsetCommits {
     ///
     /// - Returns: why sending failed; nil if it succeeded or there was nothing to send.
     mutating func send(_ client: OpaquePointer, topics: SubscribedTopics) -> KafkaError? {
-        let pending = storedOffsets.filter { !$0.value.isCommitted }
+        let pending = storedOffsets.filter { !$0.value.isSent }
         guard !pending.isEmpty else { return nil }
         let list = PartitionList(capacity: pending.count)
         for (partition, entry) in pending {
@@ -91,11 +91,11 @@ struct OffsetCommits {
                 offset: entry.nextOffset,
                 metadata: omitsMetadata ? [] : entry.metadata
             )
-            storedOffsets[partition]?.isCommitted = true
+            storedOffsets[partition]?.isSent = true
         }
         let code = list.withPointer { rd_kafka_commit_queue(client, $0, replyQueue, { _, _, _, _ in }, nil) }
         guard code == RD_KAFKA_RESP_ERR_NO_ERROR else {
-            for partition in pending.keys { storedOffsets[partition]?.isCommitted = false }
+            for partition in pending.keys { storedOffsets[partition]?.isSent = false }
             return KafkaError(code)
         }
         isCommitInFlight = true
@@ -128,7 +128,7 @@ struct OffsetCommits {
                 let topic = element.topic.flatMap({ topics.identifier(named: $0) })
             else { continue }
             let partition = TopicPartition(topic: topic, partition: element.partition)
-            storedOffsets[partition]?.isCommitted = false
+            storedOffsets[partition]?.isSent = false
             // The coordinator refused the offset because of a rebalance. The next commit sends it again, at the
             // latest when the partition is revoked.
             if Self.isTemporary(refusal) {

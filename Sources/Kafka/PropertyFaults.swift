@@ -16,7 +16,7 @@ extension Consumer {
     /// Returns all faults for which `init` would throw. Creates the client as `init` does, but without the
     /// names of servers, so that it does not connect.
     public static func faults(of properties: [KafkaProperties.Property]) -> [KafkaPropertyFault] {
-        PropertyTest(
+        PropertyCheck(
             type: RD_KAFKA_CONSUMER,
             defaults: KafkaProperties.consumer,
             defaultsWhereKnown: KafkaProperties.consumerWhereKnown,
@@ -31,7 +31,7 @@ extension Producer {
     /// Returns all faults for which `init` would throw. Creates the client as `init` does, but without the
     /// names of servers, so that it does not connect.
     public static func faults(of properties: [KafkaProperties.Property]) -> [KafkaPropertyFault] {
-        PropertyTest(
+        PropertyCheck(
             type: RD_KAFKA_PRODUCER,
             defaults: KafkaProperties.producer,
             defaultsWhereKnown: [],
@@ -44,7 +44,7 @@ extension Producer {
 
 /// Makes a client without servers. This finds faults that librdkafka reports only when a client is made: in
 /// certificates and keys, and of properties that exclude each other.
-private struct PropertyTest {
+private struct PropertyCheck {
     let type: rd_kafka_type_t
     let defaults: [KafkaProperties.Property]
     let defaultsWhereKnown: [KafkaProperties.Property]
@@ -60,7 +60,7 @@ private struct PropertyTest {
     func faults(of properties: [KafkaProperties.Property]) -> [KafkaPropertyFault] {
         let faults = applyProperties(ClientConfiguration(), properties, required)
         // Continue without the properties whose files are missing, so that they do not hide other faults.
-        let usableProperties = KafkaLocationFile.usableProperties(of: properties)
+        let usableProperties = KafkaPropertyFile.usableProperties(of: properties)
         guard applyProperties(ClientConfiguration(), usableProperties, required).isEmpty else { return faults }
         let configuration = ClientConfiguration()
         _ = applyProperties(

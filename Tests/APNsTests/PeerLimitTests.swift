@@ -43,7 +43,7 @@ import Testing
         let fixture = try HostileFixture()
         fixture.server.greeting = frame(FrameType.settings, setting(Setting.concurrentStreamsMax, 0))
         fixture.pool.start()
-        #expect(fixture.turn(until: { fixture.pool.connections.first?.phase == .cold }))
+        #expect(fixture.turn(until: { fixture.pool.connections.first?.phase == .unauthenticated }))
         #expect(!fixture.submit(1) && fixture.pool.freeStreams == 0)
         let peer = try #require(fixture.server.peers.first)
         var roomCount = 0

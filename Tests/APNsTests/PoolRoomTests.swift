@@ -167,7 +167,7 @@ import Testing
         }
         fixture.warmUp()
         fixture.turn(until: { fixture.pool.gauges.connectionsReady == 2 })
-        try #require(fixture.pool.connections.map(\.phase) == [.open, .cold])
+        try #require(fixture.pool.connections.map(\.phase) == [.open, .unauthenticated])
         fixture.wantOneMoreConnection()
         fixture.turn(until: { fixture.pool.connections.count == 1 })
         #expect(fixture.pool.connections.first?.identifier == 1)

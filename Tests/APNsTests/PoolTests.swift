@@ -28,7 +28,7 @@ import Testing
         #expect(fixture.pool.pushesInFlight == 0)
     }
 
-    @Test func `A cold connection sends one request and waits for its answer`() throws {
+    @Test func `An unauthenticated connection sends one request and waits for its answer`() throws {
         let fixture = try PoolFixture()
         var heldRequest: ServedRequest?
         fixture.server.respond = {
@@ -61,7 +61,7 @@ import Testing
             (500, "InternalServerError", .retryLater), (503, "ServiceUnavailable", .retryLater),
         ] as [(Int, String, ResponseDisposition)]
     )
-    func `A connection stays cold until APNs accepts the token`(
+    func `A connection stays unauthenticated until APNs accepts the token`(
         status: Int,
         reason: String,
         expected: ResponseDisposition

@@ -230,7 +230,7 @@ import Testing
         var tag: UInt64 = 0
         fixture.turn(until: {
             if fixture.submit(tag) { tag += 1 }
-            return fixture.pool.connections.contains { $0.phase == .cold && $0.pushesInFlight == 1 }
+            return fixture.pool.connections.contains { $0.phase == .unauthenticated && $0.pushesInFlight == 1 }
         })
         try fixture.pool.tokenSource.offer(SigningKey(path: newKeyPath), keyIdentifier: "NEXTKEY001")
         fixture.turn(until: { !fixture.recorder.retirementCauses.isEmpty })

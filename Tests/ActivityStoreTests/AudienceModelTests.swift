@@ -50,7 +50,7 @@ import Testing
                 let scene = AudienceScene(random: &random, joining: round * 60 + member, now: model.nowMilliseconds)
                 _ = model.perform(scene.call(.append(scene.entry)))
             }
-            model.nowMilliseconds += PageLimits.activityLifeMilliseconds + 1
+            model.nowMilliseconds += PageLimits.activityEntryAgeMaxMilliseconds + 1
         }
         #expect(AudienceScene.bounds(&model).count <= 4)
     }

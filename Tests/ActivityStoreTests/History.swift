@@ -30,7 +30,7 @@ struct History {
     private var random: SplitMix64
     private let isDevice: Bool
     /// Whether most operations are starts of one device, which are held for one token.
-    private let isCrowded: Bool
+    private let mostlyHeldStarts: Bool
     /// Whether the activity or device joins and leaves audiences.
     private let isMember: Bool
     /// One command in this many is an end.
@@ -48,7 +48,7 @@ struct History {
     init(seed: UInt64, paceSeed: UInt64? = nil) {
         var random = SplitMix64(seed: seed &* 0xD129_0A37_5E1B_F4C5)
         isDevice = random.below(6) == 0
-        isCrowded = isDevice && random.below(4) == 0
+        mostlyHeldStarts = isDevice && random.below(4) == 0
         isMember = random.below(3) == 0
         commandsPerEnd = random.pick([2, 2, 8, 20])
         operationsLeft = 3 + random.below(18)
@@ -137,7 +137,7 @@ struct History {
 
     private mutating func digest() -> UInt64 { UInt64(below(4)) &* 0x9E37_79B9_7F4A_7C15 }
 
-    private mutating func activity() -> String { Self.activities[below(isCrowded ? Self.activities.count : 3)] }
+    private mutating func activity() -> String { Self.activities[below(mostlyHeldStarts ? Self.activities.count : 3)] }
 
     private mutating func heldCommand() -> [UInt8] { Array("held \(below(1000))".utf8) }
 
@@ -184,9 +184,9 @@ struct History {
     }
 
     private mutating func deviceOperation() -> Operation {
-        let type = Array((isCrowded ? Self.types[0] : pick(Self.types)).utf8)
+        let type = Array((mostlyHeldStarts ? Self.types[0] : pick(Self.types)).utf8)
         if isMember, below(5) == 0 { return .confirmDepartures(atMilliseconds: time()) }
-        switch isCrowded && below(6) != 0 ? 7 : below(16) {
+        switch mostlyHeldStarts && below(6) != 0 ? 7 : below(16) {
         case 0..<5:
             let registration = below(4) == 0 ? token() : nil
             return .lookUpToken(attributesType: type, startBudget: pick(paces).budget, registration: registration)

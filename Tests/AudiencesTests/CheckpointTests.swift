@@ -46,7 +46,7 @@ import Testing
         for number in 0..<Audiences.versionsPerRoundMax {
             checkpoint.entries.append(entry(number, start: 2 << 40 + UInt64(number) << 32))
         }
-        checkpoint.parkedPositions = (0..<UInt64(Audiences.parkedMembersPerRoundMax)).map { 2 << 40 + $0 << 32 }
+        checkpoint.parkedPositions = (0..<UInt64(Audiences.parkedMembersPerRoundThreshold)).map { 2 << 40 + $0 << 32 }
         let text = try #require(checkpoint.text())
         #expect(text.count <= AudienceLimits.progressBytes)
         #expect(decoded(text) == checkpoint)

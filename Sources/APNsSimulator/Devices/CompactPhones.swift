@@ -9,7 +9,7 @@ struct CompactPhone: BitwiseCopyable {
     /// All pushes that have reached the phone, including those that it dropped.
     var pushes: UInt32 = 0
     /// Pushes whose timestamp was below that of the shown content.
-    var reversedPushes: UInt16 = 0
+    var outdatedPushes: UInt16 = 0
     /// Pushes whose timestamp was equal to that of the shown content.
     var repeatedPushes: UInt16 = 0
     var alerts: UInt16 = 0

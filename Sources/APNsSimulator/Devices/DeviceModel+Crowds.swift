@@ -136,7 +136,7 @@ extension DeviceModel {
         defer { compactPhones.crowds[crowd].phones[number] = phone }
         guard decodedBody.event != .start else { return .wrongToken }
         let shown = compactPhones.states[Int(phone.state)].timestamp
-        if decodedBody.timestamp < shown { phone.reversedPushes += phone.reversedPushes < .max ? 1 : 0 }
+        if decodedBody.timestamp < shown { phone.outdatedPushes += phone.outdatedPushes < .max ? 1 : 0 }
         if decodedBody.timestamp == shown { phone.repeatedPushes += phone.repeatedPushes < .max ? 1 : 0 }
         if decodedBody.event == .update {
             if decodedBody.timestamp < shown { return .ignoredOld }
@@ -228,7 +228,7 @@ private struct CompactTally {
             if phone.pushes == 0 { unreachedPhones += 1 }
             pushes += Int(phone.pushes)
             pushesMax = max(pushesMax, Int(phone.pushes))
-            if phone.reversedPushes > 0 { phonesWithReversedPush += 1 }
+            if phone.outdatedPushes > 0 { phonesWithReversedPush += 1 }
             repeatedPushes += Int(phone.repeatedPushes)
             refusedPushes += Int(phone.refusedPushes)
             alerts += Int(phone.alerts)

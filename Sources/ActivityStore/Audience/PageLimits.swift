@@ -32,7 +32,7 @@ enum PageLimits {
     static let deviceLifetimeMilliseconds = StoreLimits.deviceLifetimeMilliseconds + renewalSeconds * 1_000
     /// How long an entry of an activity is kept after the registration of its token. An activity lives for eight
     /// hours and stays on the Lock Screen for up to four more (Apple, "ActivityKit"). So an older token is dead.
-    static let activityLifeMilliseconds: Int64 = 12 * 3_600_000
+    static let activityEntryAgeMaxMilliseconds: Int64 = 12 * 3_600_000
     /// How long an entry that says that a member left is kept. By then every older entry of the member has arrived.
     static let leavingKeptMilliseconds: Int64 = 3_600_000
 

@@ -273,7 +273,7 @@ package struct AudienceState: Sendable {
         _ times: RoundTimes,
         now: Int64
     ) -> AudienceReply<[UInt8]> {
-        let index = findOrAddRound(of: version, rangeCount: range.rangeCount, now: now)
+        let index = findOrAddFanOut(of: version, rangeCount: range.rangeCount, now: now)
         if fanOuts[index].totals == nil {
             fanOuts[index].finishedRanges[range.index] = (counts, times)
             renew(now)
@@ -288,7 +288,7 @@ package struct AudienceState: Sendable {
         _ times: RoundTimes,
         now: Int64
     ) -> AudienceReply<[UInt8]> {
-        let index = findOrAddRound(of: version, rangeCount: part.rangeCount, now: now)
+        let index = findOrAddFanOut(of: version, rangeCount: part.rangeCount, now: now)
         if fanOuts[index].totals == nil {
             if fanOuts[index].broadcastCount == 0 { fanOuts[index].broadcastCount = part.broadcastCount }
             fanOuts[index].finishedBroadcasts[part.environment] = (outcome, times)
@@ -297,7 +297,7 @@ package struct AudienceState: Sendable {
         return finishedReply(index)
     }
 
-    private mutating func findOrAddRound(of version: Version, rangeCount: UInt16, now: Int64) -> Int {
+    private mutating func findOrAddFanOut(of version: Version, rangeCount: UInt16, now: Int64) -> Int {
         if let index = fanOuts.firstIndex(where: { $0.version == version && $0.rangeCount == rangeCount }) {
             return index
         }

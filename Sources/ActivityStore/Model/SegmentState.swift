@@ -170,6 +170,6 @@ struct StoredEntry: Sendable {
     /// How long the entry is kept after the registration or departure that made it.
     var keptMilliseconds: Int64 {
         if isLeaving { return PageLimits.leavingKeptMilliseconds }
-        return isDevice ? StoreLimits.deviceLifetimeMilliseconds : PageLimits.activityLifeMilliseconds
+        return isDevice ? StoreLimits.deviceLifetimeMilliseconds : PageLimits.activityEntryAgeMaxMilliseconds
     }
 }

@@ -12,7 +12,7 @@ struct OfferedPush: BitwiseCopyable {
 extension Audiences {
     /// The maximum number of parked members of a round. At this number, the shell gets no push to another
     /// member of the round until a parked one has its outcome.
-    static var parkedMembersPerRoundMax: UInt32 { 256 }
+    static var parkedMembersPerRoundThreshold: UInt32 { 256 }
     /// A pool that has requested no push for this long is treated as unavailable. Its members are parked, so
     /// that a round can reach the members of the app's other pool.
     private static var unavailableAfterMilliseconds: Int64 { 1_000 }
@@ -111,7 +111,7 @@ extension Audiences {
         // Each push in flight may end with a parked member. So offer a member only if there is room to park
         // one more.
         guard hasRoomToPark else { return .blocked }
-        guard rounds[round].parkedCount < Self.parkedMembersPerRoundMax else {
+        guard rounds[round].parkedCount < Self.parkedMembersPerRoundThreshold else {
             return hasDueParkedMember ? .blocked : .nothing
         }
         let offer = offerFromPages(of: round, environment, now: now)
@@ -159,7 +159,7 @@ extension Audiences {
             }
             guard content.environment == environment else {
                 guard isUnavailable(content.environment, of: round, now: now) else { return .blocked }
-                guard rounds[round].parkedCount < Self.parkedMembersPerRoundMax else { return .nothing }
+                guard rounds[round].parkedCount < Self.parkedMembersPerRoundThreshold else { return .nothing }
                 park(
                     content,
                     at: next.position,

@@ -12,7 +12,7 @@ extension ChannelKeeper {
         // write nothing to Redis and do not call APNs.
         let uncheckedContent = try readRegisterAsIs(managedEnvironment)
         guard
-            managedEnvironment.isDeclared || restoredEnvironments.contains(managedEnvironment.appEnvironment)
+            managedEnvironment.isDeclared || completeEnvironments.contains(managedEnvironment.appEnvironment)
                 || !uncheckedContent.entries.isEmpty
                 || !uncheckedContent.intents.isEmpty
         else { return reportRegister(uncheckedContent, at: managedEnvironment) }

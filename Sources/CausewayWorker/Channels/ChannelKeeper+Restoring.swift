@@ -15,13 +15,13 @@ extension ChannelKeeper {
     /// Returns an audience's entry. If the register has no entry and is incomplete, restores the register and looks
     /// again.
     func entry(of audience: String, at managedEnvironment: ManagedEnvironment) throws(ChannelRefusal) -> ChannelEntry? {
-        func find() throws(ChannelRefusal) -> (entry: ChannelEntry?, isRestored: Bool) {
+        func find() throws(ChannelRefusal) -> (entry: ChannelEntry?, isComplete: Bool) {
             try convertingErrors { () throws(RedisError) in
                 try register.find(managedEnvironment.appEnvironment, audience: audience)
             }
         }
         let firstLookup = try find()
-        guard firstLookup.entry == nil, !firstLookup.isRestored else { return firstLookup.entry }
+        guard firstLookup.entry == nil, !firstLookup.isComplete else { return firstLookup.entry }
         try restore([managedEnvironment])
         return try find().entry
     }
@@ -34,7 +34,7 @@ extension ChannelKeeper {
         let content = try convertingErrors { () throws(RedisError) in
             try register.content(managedEnvironment.appEnvironment)
         }
-        if content.isRestored { restoredEnvironments.insert(managedEnvironment.appEnvironment) }
+        if content.isComplete { completeEnvironments.insert(managedEnvironment.appEnvironment) }
         return content
     }
 
@@ -44,7 +44,7 @@ extension ChannelKeeper {
         -> Reconciliation.RegisterContent
     {
         let content = try readRegisterAsIs(managedEnvironment)
-        if content.isRestored { return content }
+        if content.isComplete { return content }
         try restore([managedEnvironment])
         return try readRegisterAsIs(managedEnvironment)
     }
@@ -53,7 +53,7 @@ extension ChannelKeeper {
     /// some audiences a channel, or the register was complete before. This cannot wait until an audience needs a
     /// new channel, because admission needs the existing ones.
     func restoreLost() throws(ChannelRefusal) {
-        try restore(managedEnvironments.filter { $0.isDeclared || restoredEnvironments.contains($0.appEnvironment) })
+        try restore(managedEnvironments.filter { $0.isDeclared || completeEnvironments.contains($0.appEnvironment) })
     }
 
     /// Copies entries from `causeway.channels` to those of these registers that are incomplete. Also writes the
@@ -64,11 +64,11 @@ extension ChannelKeeper {
             var tokens: [AppEnvironment: [UInt8]] = [:]
             for managedEnvironment in managedEnvironments {
                 tokens[managedEnvironment.appEnvironment] = try convertingErrors { () throws(RedisError) in
-                    guard try !register.isRestored(managedEnvironment.appEnvironment) else { return nil }
+                    guard try !register.isComplete(managedEnvironment.appEnvironment) else { return nil }
                     return try register.beginRestoration(managedEnvironment.appEnvironment)
                 }
                 if tokens[managedEnvironment.appEnvironment] == nil {
-                    restoredEnvironments.insert(managedEnvironment.appEnvironment)
+                    completeEnvironments.insert(managedEnvironment.appEnvironment)
                 }
             }
             guard !tokens.isEmpty else { return }

@@ -55,7 +55,7 @@ package actor ChannelKeeper {
     let report: @Sendable (ChannelEvent) -> Void
     /// The apps and environments whose register this process has seen complete. If such a register becomes
     /// incomplete, Redis has lost it.
-    var restoredEnvironments: Set<AppEnvironment> = []
+    var completeEnvironments: Set<AppEnvironment> = []
     /// Why the last restoration of a register failed. Its `untilMilliseconds` says when the next restoration
     /// may begin.
     var restorationRefusal: ChannelRefusal?
@@ -64,7 +64,7 @@ package actor ChannelKeeper {
     private var refusals: [RefusalKey: ChannelRefusal] = [:]
     private static let refusalsMax = 4_096
     /// The lanes' requests that are being carried out or wait.
-    let requestQueues = AudienceQueues()
+    let requestQueues = ChannelRequestQueues()
 
     private struct RefusalKey: Hashable {
         var appEnvironment: AppEnvironment
@@ -151,7 +151,7 @@ package actor ChannelKeeper {
     ) async throws(ChannelRefusal) -> ChannelEntry? {
         let isNeeded = try convertingErrors { () throws(RedisError) in
             let lookup = try register.find(managedEnvironment.appEnvironment, audience: audience)
-            let isNeeded = lookup.entry == nil && lookup.isRestored
+            let isNeeded = lookup.entry == nil && lookup.isComplete
             if !isNeeded { try register.releaseCreationLease(of: audience, managedEnvironment.appEnvironment) }
             return isNeeded
         }

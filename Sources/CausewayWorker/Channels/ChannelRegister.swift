@@ -41,7 +41,7 @@ final class ChannelRegister {
             case UInt8(ascii: "i"):
                 if let intent = ChannelIntent(json: value) { content.intents.append(intent) }
             case UInt8(ascii: "f"): content.foreignChannels.insert(name)
-            case UInt8(ascii: "t"): content.isRestored = Self.isRestored(value)
+            case UInt8(ascii: "t"): content.isComplete = Self.isComplete(value)
             case UInt8(ascii: "r"): content.reconciledAtMilliseconds = Int64(String(decoding: value, as: UTF8.self))
             default: break
             }
@@ -56,9 +56,9 @@ final class ChannelRegister {
     func find(
         _ appEnvironment: AppEnvironment,
         audience: String
-    ) throws(RedisError) -> (entry: ChannelEntry?, isRestored: Bool) {
+    ) throws(RedisError) -> (entry: ChannelEntry?, isComplete: Bool) {
         let values = try hashes.values(key(appEnvironment), [fieldName("a", audience), Self.completenessField])
-        return (values[0].flatMap(ChannelEntry.init(json:)), Self.isRestored(values[1]))
+        return (values[0].flatMap(ChannelEntry.init(json:)), Self.isComplete(values[1]))
     }
 
     func entry(_ appEnvironment: AppEnvironment, audience: String) throws(RedisError) -> ChannelEntry? {
@@ -121,12 +121,12 @@ final class ChannelRegister {
     /// The most entries that one call to Redis writes.
     private static let entriesPerBatchMax = 256
 
-    private static func isRestored(_ value: [UInt8]?) -> Bool { value.map { $0.first != UInt8(ascii: "?") } ?? false }
+    private static func isComplete(_ value: [UInt8]?) -> Bool { value.map { $0.first != UInt8(ascii: "?") } ?? false }
 
     private static func newToken() -> [UInt8] { Array("?\(UInt64.random(in: .min ... .max))".utf8) }
 
-    func isRestored(_ appEnvironment: AppEnvironment) throws(RedisError) -> Bool {
-        Self.isRestored(try hashes.value(key(appEnvironment), Self.completenessField))
+    func isComplete(_ appEnvironment: AppEnvironment) throws(RedisError) -> Bool {
+        Self.isComplete(try hashes.value(key(appEnvironment), Self.completenessField))
     }
 
     /// Notes in the register that it is being restored. Call this before reading the topic. All processes
@@ -136,7 +136,7 @@ final class ChannelRegister {
     func beginRestoration(_ appEnvironment: AppEnvironment) throws(RedisError) -> [UInt8]? {
         _ = try hashes.add(key(appEnvironment), [(Self.completenessField, Self.newToken())])
         let token = try hashes.value(key(appEnvironment), Self.completenessField)
-        return Self.isRestored(token) ? nil : token
+        return Self.isComplete(token) ? nil : token
     }
 
     /// Adds the entries that the register lacks, and writes all its channels into the audiences' records,
@@ -169,7 +169,7 @@ final class ChannelRegister {
     /// topic and before the channel's entry is removed from the register. Otherwise a process that read the topic
     /// before the tombstone could add the entry again.
     func restartRestoration(_ appEnvironment: AppEnvironment) throws(RedisError) {
-        guard try !isRestored(appEnvironment) else { return }
+        guard try !isComplete(appEnvironment) else { return }
         try hashes.set(key(appEnvironment), [(Self.completenessField, Self.newToken())])
     }
 

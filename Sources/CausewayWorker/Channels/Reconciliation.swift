@@ -10,7 +10,7 @@ package struct Reconciliation: Equatable, Sendable {
         /// Channels that other programs created: APNs listed them while Causeway was creating no channel.
         package var foreignChannels: Set<String> = []
         /// Whether the register has all entries of `causeway.channels`. If not, entries may be missing.
-        package var isRestored = false
+        package var isComplete = false
         /// When APNs' list was last compared with the register, UNIX milliseconds; nil: never.
         package var reconciledAtMilliseconds: Int64?
 

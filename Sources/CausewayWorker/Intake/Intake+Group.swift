@@ -10,7 +10,7 @@ import Reactor
 /// first join request (KIP-394). So the worker counts as a member of the consumer group only with an
 /// assignment. After an empty assignment, it counts as a member when the brokers have said that the topic has
 /// partitions.
-struct EmptyAssignment {
+struct EmptyAssignmentCheck {
     static let intervalMilliseconds: Int64 = 5_000
     /// How long the Kafka thread waits for the brokers' answer.
     static let timeoutMilliseconds: Int32 = 500
@@ -76,10 +76,10 @@ extension Intake {
     /// workers own them, and this worker is on standby.
     func confirmEmptyAssignment() {
         guard emptyAssignment.isDue(nowMilliseconds: loop.nowMilliseconds), isBrokerUp == true else { return }
-        announceBlocking(milliseconds: 2 * Int64(EmptyAssignment.timeoutMilliseconds))
+        announceBlocking(milliseconds: 2 * Int64(EmptyAssignmentCheck.timeoutMilliseconds))
         let count = try? consumer.partitionCount(
             of: TopicIdentifier(index: Self.commandsTopic),
-            timeoutMilliseconds: EmptyAssignment.timeoutMilliseconds
+            timeoutMilliseconds: EmptyAssignmentCheck.timeoutMilliseconds
         )
         loop.refreshClock()
         if let count {

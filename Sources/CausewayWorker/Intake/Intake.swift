@@ -66,7 +66,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
     private var isFetchTimerSet = false
     var partitionsWithoutPosition = PartitionsWithoutPosition()
     var unfetchedPartitions = UnfetchedPartitions()
-    var emptyAssignment = EmptyAssignment()
+    var emptyAssignment = EmptyAssignmentCheck()
     var rereading: PartitionRereading
     /// For each lane: the records that did not fit its inbox.
     var overflows: [LaneOverflow]

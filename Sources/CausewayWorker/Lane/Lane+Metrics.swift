@@ -40,7 +40,7 @@ extension Lane {
         observe(.settle, from: view.answeredMilliseconds, to: loop.wallMilliseconds)
     }
 
-    private func observe(_ part: LatencyPart, from start: Int64, to end: Int64) {
+    private func observe(_ part: LatencyPhase, from start: Int64, to end: Int64) {
         metrics.observe(.latencyPartTime, Int(part.rawValue), microseconds: Self.microseconds(end - start))
     }
 

@@ -20,7 +20,7 @@ struct ActivitySlot: BitwiseCopyable {
     var poolKind = PoolKey.Kind.unknownEnvironment
     /// The pool from which the current command took its credit.
     var creditedPoolKind = PoolKey.Kind.unknownEnvironment
-    var expectedDeferral = ExpectedDeferral()
+    var deferralWait = DeferralWait()
     /// The end of the spacing, a monotonic time. This lane begins no command of the activity earlier. Redis makes the
     /// final decision about the spacing.
     private(set) var spacingEndMilliseconds: Int64 = 0
@@ -37,7 +37,7 @@ struct ActivitySlot: BitwiseCopyable {
     /// Whether the activity may have a wait: its spacing, a deferred command that must be read first, or the pause of
     /// a command that was deferred. This quick test is nearly always false, so the exact tests run rarely.
     @inline(__always)
-    func mayHaveToWait(now: Moment) -> Bool { isWithinSpacing(now: now) || expectedDeferral.isSet }
+    func mayHaveToWait(now: Moment) -> Bool { isWithinSpacing(now: now) || deferralWait.isSet }
 
     /// Returns the earliest end of the activity's waits, a monotonic time: the spacing, the wait for a
     /// rider's carrier, the wait for a deferred command. Nil: the activity has no wait.
@@ -45,7 +45,7 @@ struct ActivitySlot: BitwiseCopyable {
     func pauseEndMilliseconds(now: Moment) -> Int64? {
         var end = isWithinSpacing(now: now) ? spacingEndMilliseconds : .max
         if !riderAwaitingCarrier.isNone { end = min(end, riderAwaitingCarrier.untilMilliseconds) }
-        if expectedDeferral.isExpected(now: now) { end = min(end, expectedDeferral.untilMilliseconds) }
+        if deferralWait.isExpected(now: now) { end = min(end, deferralWait.untilMilliseconds) }
         return end == .max ? nil : end
     }
 

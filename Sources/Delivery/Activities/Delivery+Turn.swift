@@ -140,7 +140,7 @@ extension Delivery {
         let slot = activities.address(of: activity)
         let spacingEnd = slot.pointee.spacingEndMilliseconds
         // The fast path: nearly always the activity has a short spacing or no wait at all.
-        guard slot.pointee.riderAwaitingCarrier.isNone, !slot.pointee.expectedDeferral.isSet,
+        guard slot.pointee.riderAwaitingCarrier.isNone, !slot.pointee.deferralWait.isSet,
             !isLong(spacingEnd - now.monotonicMilliseconds)
         else { return slowPathPauseEndMilliseconds(of: activity, now: now) }
         return spacingEnd > now.monotonicMilliseconds ? spacingEnd : nil

@@ -89,7 +89,7 @@ extension Delivery {
             return true
         }
         let joins =
-            reply.verdict == .registered && !slot.pointee.areAudiencesNotified && slot.pointee.audiences.count > 0
+            reply.verdict == .registered && !slot.pointee.needsNoMembershipChange && slot.pointee.audiences.count > 0
         guard joins || reply.departures != nil else { return false }
         let member = ChangingMember(record, slot.pointee, slot.pointee.device.count > 0 ? .device : .activity)
         // A reply that names audiences brings no held command, even if there is one. So the registration must
@@ -125,7 +125,7 @@ extension Delivery {
         case .settleTombstone: settleAcknowledgedTombstone(record)
         case .settle: settleWithoutResult(record)
         case .register:
-            records[record].areAudiencesNotified = true
+            records[record].needsNoMembershipChange = true
             call(.register, record)
         case .admit: call(.admit, record)
         }

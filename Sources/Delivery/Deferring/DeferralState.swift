@@ -25,7 +25,7 @@ struct DeferralState: BitwiseCopyable {
 
 /// What an activity waits for: a deferred command that this lane expects to read again, or the end of the
 /// pause of a command that was read again.
-struct ExpectedDeferral: BitwiseCopyable {
+struct DeferralWait: BitwiseCopyable {
     /// How late a deferred command may be read again. Later, the activity no longer waits for it.
     static let latenessMillisecondsMax: Int64 = 5_000
 
@@ -48,7 +48,7 @@ struct ExpectedDeferral: BitwiseCopyable {
     func isExpected(now: Moment) -> Bool { untilMilliseconds > now.monotonicMilliseconds }
 
     mutating func expect(until monotonicMilliseconds: Int64, alertVersion newest: Version?, now: Moment) {
-        if isPause || !isExpected(now: now) { self = ExpectedDeferral() }
+        if isPause || !isExpected(now: now) { self = DeferralWait() }
         untilMilliseconds = max(untilMilliseconds, monotonicMilliseconds)
         if let newest, alertVersion.map({ $0 < newest }) ?? true { alertVersion = newest }
     }

@@ -71,8 +71,8 @@ extension Delivery {
     /// each state.
     private mutating func awaitDeferredCommand(_ record: UInt32, now: Moment) {
         guard !records[record].isStart, activities.count <= records.limit else { return }
-        let delayMilliseconds = configuration.deferredDelayMilliseconds + ExpectedDeferral.latenessMillisecondsMax
-        activities[records[record].activity].expectedDeferral
+        let delayMilliseconds = configuration.deferredDelayMilliseconds + DeferralWait.latenessMillisecondsMax
+        activities[records[record].activity].deferralWait
             .expect(
                 until: now.monotonicMilliseconds + delayMilliseconds,
                 alertVersion: records.alertVersion(of: record),
@@ -139,7 +139,7 @@ extension Delivery {
         }
         records[record].acknowledge()
         precondition(records[record].isAcknowledged, "a deferred command that is no start has nothing else outstanding")
-        activities[activity].expectedDeferral = ExpectedDeferral()
+        activities[activity].deferralWait = DeferralWait()
         enqueue(record, of: activity, now: now)
         return true
     }
@@ -150,7 +150,7 @@ extension Delivery {
     /// its next command.
     mutating func deferOverdueCommands(_ activity: UInt32, now: Moment) {
         let isSpacingLong = isLong(activities[activity].spacingEndMilliseconds - now.monotonicMilliseconds)
-        guard isSpacingLong || activities[activity].expectedDeferral.isPause else { return }
+        guard isSpacingLong || activities[activity].deferralWait.isPause else { return }
         while let record = activities[activity].waitingList.head,
             isSpacingLong || isLong(records[record].deferral.pauseMilliseconds(now: now)),
             isOverdue(record, now: now)
@@ -170,7 +170,7 @@ extension Delivery {
     func isWaitLong(_ activity: UInt32, now: Moment) -> Bool {
         let slot = activities.address(of: activity)
         return isLong(slot.pointee.spacingEndMilliseconds - now.monotonicMilliseconds)
-            || slot.pointee.expectedDeferral.isPause && isPauseLong(activity, now: now)
+            || slot.pointee.deferralWait.isPause && isPauseLong(activity, now: now)
     }
 
     private func isPauseLong(_ activity: UInt32, now: Moment) -> Bool {
@@ -182,13 +182,13 @@ extension Delivery {
     /// next command was deferred and still pauses.
     func awaitsDeferredCommand(_ activity: UInt32, now: Moment) -> Bool {
         let slot = activities.address(of: activity)
-        guard slot.pointee.expectedDeferral.isExpected(now: now), let head = slot.pointee.waitingList.head else {
+        guard slot.pointee.deferralWait.isExpected(now: now), let head = slot.pointee.waitingList.head else {
             return false
         }
-        if slot.pointee.expectedDeferral.isPause { return records[head].deferral.pauseMilliseconds(now: now) > 0 }
+        if slot.pointee.deferralWait.isPause { return records[head].deferral.pauseMilliseconds(now: now) > 0 }
         guard !records[head].isStart else { return false }
         if pools.isBlocked(pools.poolKey(of: slot.pointee.application, slot.pointee.poolKind)) { return true }
-        guard let deferredAlert = slot.pointee.expectedDeferral.alertVersion else { return false }
+        guard let deferredAlert = slot.pointee.deferralWait.alertVersion else { return false }
         return records.alertVersion(of: head).map { $0 < deferredAlert } ?? true
     }
 
@@ -329,9 +329,9 @@ extension Delivery {
     mutating func restore(_ deferral: Deferral, to record: UInt32, of activity: UInt32?, now: Moment) {
         let activity = activity ?? findOrAddActivity(of: record)
         let pauseMilliseconds = min(deferral.pauseEndMilliseconds - now.wallMilliseconds, Self.pauseMillisecondsMax)
-        activities[activity].expectedDeferral =
+        activities[activity].deferralWait =
             pauseMilliseconds > 0
-            ? ExpectedDeferral(pauseUntil: now.monotonicMilliseconds + pauseMilliseconds) : ExpectedDeferral()
+            ? DeferralWait(pauseUntil: now.monotonicMilliseconds + pauseMilliseconds) : DeferralWait()
         activities[activity].restore(serviceFaults: deferral.serviceFaults)
         records[record].restore(deferral)
         records[record].deferral.pauseEndMilliseconds =

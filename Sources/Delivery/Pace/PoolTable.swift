@@ -28,7 +28,7 @@ extension PoolKey.Kind {
 final class PoolTable {
     /// The maximum number of admitted pushes of a blocked pool. Their answers show when the pool works again.
     /// All other pushes wait without an admission, so they draw on no budget.
-    static let blockedInFlightMax = 64
+    static let blockedCreditsMax = 64
 
     private struct State: ~Copyable {
         var readyPushes: IndexQueue<UInt32>
@@ -127,7 +127,7 @@ final class PoolTable {
     }
 
     func hasCredit(of poolKey: PoolKey) -> Bool {
-        let creditsMax = isBlocked(poolKey) ? min(pushesInFlightMax, Self.blockedInFlightMax) : pushesInFlightMax
+        let creditsMax = isBlocked(poolKey) ? min(pushesInFlightMax, Self.blockedCreditsMax) : pushesInFlightMax
         return states[poolKey.position].creditsTaken < creditsMax
     }
 

@@ -65,7 +65,7 @@ struct RecordSlot: BitwiseCopyable {
     var isKeptByTimetable = false
     /// Whether the audiences of a registration have been notified. If so, the registration is made again only to
     /// get a held command.
-    var areAudiencesNotified = false
+    var needsNoMembershipChange = false
     /// The number of results that the record has had already: one for its own command, and one for each held
     /// command that its token released.
     var resultsBefore: UInt8 = 0
@@ -218,7 +218,7 @@ extension RecordSlot {
             epoch: slot.epoch,
             offset: slot.offset,
             version: slot.version,
-            areAudiencesNotified: true,
+            needsNoMembershipChange: true,
             resultsBefore: slot.resultsBefore &+ 1,
             block: slot.block,
             tokenBlock: slot.tokenBlock,
@@ -259,7 +259,7 @@ extension RecordSlot {
 
     /// The audiences that the member is in after a registration; nil: the registration does not change them.
     var namedAudiences: UnsafeRawBufferPointer? {
-        topic == .registrations && !areAudiencesNotified ? bytes(audiences) : nil
+        topic == .registrations && !needsNoMembershipChange ? bytes(audiences) : nil
     }
 }
 

@@ -103,7 +103,7 @@ final class HTTPServerConnection: StreamHandler {
             guard !receivedBytes.isEmpty else { return }
             // If the client does not read its responses, the server reads no more requests of it.
             guard stream.pendingOutputBytes <= Stream.highWaterBytes else { return stream.pauseReading() }
-            guard requests < HTTPServerLimits.requestsPerReadMax else { return refuse(400) }
+            guard requests < HTTPServerLimits.pipelinedRequestsMax else { return refuse(400) }
             do throws(HTTPFault) {
                 guard let (head, length) = try HTTPRequestHead.parse(receivedBytes, bytesMax: limits.headBytesMax)
                 else { return }

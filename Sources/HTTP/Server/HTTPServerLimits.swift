@@ -31,7 +31,7 @@ package struct HTTPServerLimits: Sendable {
 
     /// The most pipelined requests that one read may begin to answer. A client that sends more gets status
     /// 400; no common client sends so many.
-    static let requestsPerReadMax = 16
+    static let pipelinedRequestsMax = 16
     /// If more bytes than this follow an unanswered request, the server pauses reading from the connection.
     static let pipelinedBytesMax = 16_384
     /// After a request to stop, responses may still be sent for this time.

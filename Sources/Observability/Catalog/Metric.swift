@@ -250,7 +250,7 @@ public enum MetricDimension: UInt8, CaseIterable, Sendable {
 }
 
 /// The parts of the time that a command takes, the values of the label `stage` of `causeway_stage_seconds`.
-public enum LatencyPart: UInt8, CaseIterable, Sendable {
+public enum LatencyPhase: UInt8, CaseIterable, Sendable {
     /// From the record's timestamp to its receipt: the time in Kafka.
     case queue
     /// From receipt to the decision of Redis: merging, pace and Redis itself.

@@ -102,7 +102,7 @@ package struct LabelSpace: Sendable {
         case .pool: pools.map { [$0.app, $0.environment] }
         case .response: responses.labels
         case .goAwayReason: responses.reasonLabels
-        case .latencyPart: LatencyPart.allCases.map { [$0.name] }
+        case .latencyPart: LatencyPhase.allCases.map { [$0.name] }
         case .environment: environments.map { [$0] }
         case .connectionState: ConnectionState.allCases.map { [$0.name] }
         case .signer: signers.map { [$0.team, $0.keyIdentifier] }

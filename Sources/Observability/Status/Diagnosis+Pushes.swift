@@ -95,7 +95,7 @@ extension Diagnosis {
         }
         // In a window with few answers, more than half of them must be refusals. This reports a wrong key at the
         // first push: its refusal is then the only answer.
-        let isMany = answerCount >= Self.responsesMin
+        let isMany = answerCount >= Self.samplesMin
         var findings: [Finding] = []
         if isMany ? refusedCount * 100 > answerCount : refusedCount * 2 > answerCount {
             findings.append(
@@ -165,7 +165,7 @@ extension Diagnosis {
     private func recordFindings(of app: String, _ index: Int) -> [Finding] {
         var findings: [Finding] = []
         let freshness = window.histogram(.freshness, index)
-        if freshness.count >= Self.responsesMin, let p99 = freshness.quantile(percent: 99),
+        if freshness.count >= Self.samplesMin, let p99 = freshness.quantile(percent: 99),
             p99 > Self.freshnessMicrosecondsMax
         {
             findings.append(
@@ -195,7 +195,7 @@ extension Diagnosis {
         }
         let highPriorityPushes = window.count(.budgetSpent, index) ?? 0
         let demotedPushes = window.count(.budgetDemotions, index) ?? 0
-        if demotedPushes >= Self.responsesMin, demotedPushes > highPriorityPushes {
+        if demotedPushes >= Self.samplesMin, demotedPushes > highPriorityPushes {
             findings.append(
                 Finding(
                     severity: .attention,

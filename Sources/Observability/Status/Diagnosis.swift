@@ -9,7 +9,7 @@ struct Diagnosis {
     static let busyMillionthsMax: Int64 = 800_000
     /// With at least this many answers in the window, more than 1 % of refusals is reported. With fewer
     /// answers, more than half of them must be refusals.
-    static let responsesMin: Int64 = 100
+    static let samplesMin: Int64 = 100
     /// The fewest held commands in the window for which their share is reported.
     static let heldCommandsMin: Int64 = 20
 

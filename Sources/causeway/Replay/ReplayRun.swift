@@ -213,7 +213,7 @@ struct ReplayRun {
             return "\(error)"
         } catch let error as KafkaError {
             // Causeway's own errors already name the address if it matters.
-            return error.hasOwnReason ? "\(error)" : "Kafka at \(configuration.kafka.bootstrapServers): \(error)"
+            return error.describesReasonOnly ? "\(error)" : "Kafka at \(configuration.kafka.bootstrapServers): \(error)"
         } catch let error as InspectionError {
             return "\(error)"
         }

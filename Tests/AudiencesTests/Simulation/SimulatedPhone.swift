@@ -22,7 +22,7 @@ struct SimulatedPhone {
     var isDead = false
     /// Whether the run skips the check of how often alerts rang on this phone. The reason is a push without
     /// an answer, or a limit of APNs on the token.
-    var isUncertain = false
+    var mayHaveRepeats = false
 
     var shownTimestamp: Int64 = 0
     var shownContent = -1

@@ -11,7 +11,7 @@ struct SimulatedSubscribers {
     var shownContent = -1
     var alertCounts: [Int: Int] = [:]
     /// Whether an alert may ring again, because the answer to its broadcast was lost.
-    var isUncertain = false
+    var mayHaveRepeats = false
     /// The number of broadcasts with an older timestamp than the shown state.
     var olderStateCount = 0
 }
@@ -51,7 +51,7 @@ extension Simulation {
             return violations.append("a broadcast without a timestamp: \(text)")
         }
         trace?("\(now % 1_000_000) broadcast \(content) at \(timestamp)")
-        if isResponseLost { all.isUncertain = true }
+        if isResponseLost { all.mayHaveRepeats = true }
         if let alert = SimulatedText.number(after: "alert-", in: text) { all.alertCounts[alert, default: 0] += 1 }
         if timestamp < all.shownTimestamp {
             all.olderStateCount += 1
@@ -83,7 +83,7 @@ extension Simulation {
             }
             guard !hadCrash, !hadForcedMove else { continue }
             if all.olderStateCount > 0 { violations.append("the channel of \(environment) went back") }
-            guard !all.isUncertain, parameters.rejectionPerMille == 0 else { continue }
+            guard !all.mayHaveRepeats, parameters.rejectionPerMille == 0 else { continue }
             // If a record was produced twice, two workers may read it, one after the other. Then its alert
             // may ring twice.
             for (alert, count) in all.alertCounts where count > 1 && parameters.productionFailurePerMille == 0 {

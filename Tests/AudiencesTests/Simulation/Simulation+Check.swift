@@ -86,7 +86,9 @@ extension Simulation {
         for phone in membersWithNewestState where phone.shownContent != last.content {
             // The store has lost the timestamp that it gave to an older state. So the newest state may come
             // with an older timestamp, and the phone then ignores it. (R26)
-            if wipe.count > 0, phone.ignoredContents.contains(last.content) || isUnnoticed(phone, last.number) {
+            if wipe.count > 0,
+                phone.ignoredContents.contains(last.content) || mayHaveEndedWithoutMembers(phone, last.number)
+            {
                 continue
             }
             // A push that APNs refuses for good is not sent again.
@@ -106,13 +108,13 @@ extension Simulation {
     private func checkAlerts() {
         guard !hadCrash, !hadForcedMove else { return }
         let alerts = commands.filter { $0.hasAlert && $0.isSent && !$0.isStart }.map(\.number)
-        for phone in permanentMembers where !phone.isUncertain && parameters.rejectionPerMille == 0 {
+        for phone in permanentMembers where !phone.mayHaveRepeats && parameters.rejectionPerMille == 0 {
             // After the store lost its data, a round continues from its last checkpoint. So members that it
             // reached after this checkpoint get the state again. (R26)
             for (alert, count) in phone.alertCounts where count > 1 && !wipe.unfinishedCommands.contains(alert) {
                 violations.append("\(phone.identifier.suffix(12)) heard the alert of \(alert) \(count) times")
             }
-            guard let newest = alerts.last, !isUnnoticed(phone, newest) else { continue }
+            guard let newest = alerts.last, !mayHaveEndedWithoutMembers(phone, newest) else { continue }
             if (phone.alertCounts[newest] ?? 0) == 0, !(phone.alertCounts.keys.contains { $0 > newest }) {
                 violations.append(
                     "\(phone.identifier.suffix(12)) did not get the alert of \(newest): \(phone.alertCounts)"
@@ -124,7 +126,7 @@ extension Simulation {
     /// Checks that a second worker sends a version to a member only if the last checkpoint did not count the
     /// member.
     func checkRepeated(_ phone: SimulatedPhone, _ content: Int, _ worker: SimulatedWorker) {
-        guard !hadForcedMove, wipe.count == 0, phone.wasMemberThroughout, !phone.isUncertain,
+        guard !hadForcedMove, wipe.count == 0, phone.wasMemberThroughout, !phone.mayHaveRepeats,
             let others = phone.senders[content],
             !others.contains(worker.number), let text = worker.claimedCheckpoints[range(of: phone, commands[content])],
             let checkpoint = text.withUnsafeBytes({ Checkpoint($0) }),
@@ -183,7 +185,9 @@ extension Simulation {
                     range.ordinals.contains($0.location.ordinal) && $0.isDevice == command.isStart
                 }
                 let counted = counts.values.reduce(0, +)
-                guard !hadMembershipChange, !hadForcedMove, !isUnnoticed(range, command.number) else { continue }
+                guard !hadMembershipChange, !hadForcedMove, !mayHaveEndedWithoutMembers(range, command.number) else {
+                    continue
+                }
                 let isSuperseded = SimulatedText.contains("\"outcome\":\"superseded\"", in: text)
                 // While a host does not answer, a newer version ends the older one at the position that the
                 // round has reached.

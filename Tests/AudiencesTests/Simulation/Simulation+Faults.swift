@@ -76,7 +76,7 @@ extension Simulation {
         }
         let partitions = worker.assignments.keys.sorted()
         workers[number] = makeWorker()
-        if commandOwner == number {
+        if commandWorkerIndex == number {
             commandsInCore.removeAll()
             for index in changes.indices { changes[index].isTaken = false }
             wipe.commandRecordsInCore.removeAll()

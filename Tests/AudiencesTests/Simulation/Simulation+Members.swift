@@ -155,7 +155,7 @@ extension Simulation {
 
     func takeReturnedMembers(_ worker: SimulatedWorker) {
         while let member = worker.core.nextReturnedMember() {
-            guard workers[commandOwner] === worker, let index = changes.firstIndex(where: { $0.member == member })
+            guard workers[commandWorkerIndex] === worker, let index = changes.firstIndex(where: { $0.member == member })
             else { continue }
             let change = changes.remove(at: index)
             trace?("\(now % 1_000_000) \(worker.number) changed \(change.name.suffix(12))")

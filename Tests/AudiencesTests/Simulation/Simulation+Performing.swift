@@ -203,13 +203,13 @@ extension Simulation {
                 answer(push, isAlive ? .accepted : .tokenDead, status: isAlive ? 200 : 410, worker)
             case .refused(let disposition, let status):
                 if disposition == .limited, let name = phoneNamesByToken[push.token] {
-                    phones[name]?.isUncertain = true
+                    phones[name]?.mayHaveRepeats = true
                 }
                 answer(push, disposition, status: status, worker)
             case .lostBeforeDelivery: answer(push, .ambiguous, status: 0, worker)
             case .lostAfterDelivery:
                 receive(push, worker, isResponseLost: true)
-                if let name = phoneNamesByToken[push.token] { phones[name]?.isUncertain = true }
+                if let name = phoneNamesByToken[push.token] { phones[name]?.mayHaveRepeats = true }
                 answer(push, .ambiguous, status: 0, worker)
             }
         }

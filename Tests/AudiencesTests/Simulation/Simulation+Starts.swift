@@ -31,7 +31,7 @@ extension Simulation {
         guard let newest = starts.last else { return }
         let mayRepeat = hadCrash || hadForcedMove || parameters.productionFailurePerMille > 0
         for phone in phones.values where phone.isDevice {
-            if phone.startCounts[newest] == nil, !isUnnoticed(phone, newest) {
+            if phone.startCounts[newest] == nil, !mayHaveEndedWithoutMembers(phone, newest) {
                 violations.append("\(phone.identifier.suffix(12)) was not begun by \(newest)")
             }
             for (start, count) in phone.startCounts

@@ -89,8 +89,8 @@ extension Simulation {
             scheduledEvents.append((at, { [unowned self] in registerAgain(name, after: wipes) }))
         }
         wipe.isDraining = true
-        for number in commandsInCore.sorted() { workers[commandOwner].core.withdraw(UInt32(number)) }
-        for record in wipe.commandRecordsInCore.sorted() { workers[commandOwner].core.withdraw(record) }
+        for number in commandsInCore.sorted() { workers[commandWorkerIndex].core.withdraw(UInt32(number)) }
+        for record in wipe.commandRecordsInCore.sorted() { workers[commandWorkerIndex].core.withdraw(record) }
     }
 
     private func registerAgain(_ name: String, after wipes: Int) {
@@ -118,12 +118,12 @@ extension Simulation {
     /// Whether a range may have ended without its members. This can happen if a worker claims the range
     /// before the worker notices that an operator has emptied the store. It notices this within a second, and
     /// the restart of a server at once.
-    func isUnnoticed(_ range: SegmentRange, _ command: Int) -> Bool {
+    func mayHaveEndedWithoutMembers(_ range: SegmentRange, _ command: Int) -> Bool {
         wipe.unnoticedRanges.contains(range) && wipe.affectedCommands.contains(command)
     }
 
-    func isUnnoticed(_ phone: SimulatedPhone, _ command: Int) -> Bool {
-        isUnnoticed(range(of: phone, commands[command]), command)
+    func mayHaveEndedWithoutMembers(_ phone: SimulatedPhone, _ command: Int) -> Bool {
+        mayHaveEndedWithoutMembers(range(of: phone, commands[command]), command)
     }
 
     /// Reads commands again after a loss: they ring no alert, and wait until all members are in the store

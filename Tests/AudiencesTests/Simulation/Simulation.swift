@@ -41,7 +41,7 @@ final class Simulation {
     var workers: [SimulatedWorker] = []
     var owners: [Int] = []
     /// The number of the worker that reads the commands.
-    var commandOwner = 0
+    var commandWorkerIndex = 0
     var commands: [Command] = []
     /// Commands that the core of their worker has and has not given back.
     var commandsInCore: Set<Int> = []
@@ -236,8 +236,8 @@ final class Simulation {
     }
 
     private func feed(_ worker: SimulatedWorker) {
-        if workers[commandOwner] === worker { feedChanges(worker) }
-        if workers[commandOwner] === worker {
+        if workers[commandWorkerIndex] === worker { feedChanges(worker) }
+        if workers[commandWorkerIndex] === worker {
             for position in commands.indices
             where commands[position].atMilliseconds <= now && commands[position].ending == nil
                 && !commandsInCore.contains(position) && !wipe.isDraining && worker.core.canReceiveCommand
@@ -360,7 +360,7 @@ final class Simulation {
     private func takeReturnedCommands(_ worker: SimulatedWorker) {
         while let returnedCommand = worker.core.nextReturnedCommand() {
             let number = Int(returnedCommand.record)
-            guard workers[commandOwner] === worker, !takeReturnedAgain(returnedCommand) else { continue }
+            guard workers[commandWorkerIndex] === worker, !takeReturnedAgain(returnedCommand) else { continue }
             commandsInCore.remove(number)
             trace?("\(now % 1_000_000) command \(number): \(returnedCommand.ending)")
             if returnedCommand.ending != .withdrawn { commands[number].ending = returnedCommand.ending }

@@ -16,7 +16,9 @@ extension Simulation {
     private func makeActivity(_ activity: String, device: String) {
         if parameters.frequent > 0, random.chance(parameters.frequent) { frequent.insert(activity) }
         let byServer = random.chance(500)
-        let isSilent = parameters.silentApp > 0 && !byServer && random.chance(parameters.silentApp)
+        let isSilent =
+            parameters.appWithoutFirstRegistration > 0 && !byServer
+            && random.chance(parameters.appWithoutFirstRegistration)
         let isLate = isSilent && parameters.lateToken > 0 && random.chance(parameters.lateToken)
         var time = now + Int64(random.number(0...500))
         let birth = time

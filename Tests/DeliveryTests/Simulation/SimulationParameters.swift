@@ -82,7 +82,7 @@ struct SimulationParameters {
     /// The maximum error of each worker's wall clock in milliseconds.
     var clockSkewMillisecondsMax: Int
     /// Per mille of apps that never register; their tokens come with their commands.
-    var silentApp = 0
+    var appWithoutFirstRegistration = 0
     /// Per mille of the later commands of an app that never registers. These commands bring the token; the
     /// app's first command always does.
     var suppliedToken = 0
@@ -228,7 +228,7 @@ struct SimulationParameters {
     }
 
     private mutating func drawTokens(_ random: inout SplitMix64) {
-        silentApp = [0, 500][random.number(0...1)]
+        appWithoutFirstRegistration = [0, 500][random.number(0...1)]
         suppliedToken = [0, 200, 1_000][random.number(0...2)]
         // A merged command passes its token on in memory only, so the token is lost with a worker or a
         // partition. In runs that lose these, every command brings the token.

@@ -2,7 +2,7 @@ import Glibc
 
 /// A file that a property names, such as a certificate or a key. This module checks that the file can be
 /// opened, because librdkafka's error does not say that the file is missing.
-public struct KafkaLocationFile {
+public struct KafkaPropertyFile {
     private static let suffix = ".location"
     /// The value of `ssl.ca.location` that names no file. librdkafka then searches the usual paths for
     /// certificate authorities.

@@ -7,7 +7,7 @@
 ///
 /// This is a class, because Swift allows no mutating `async` call on a struct that an actor owns. Only the
 /// actor ``ChannelKeeper`` uses the class.
-final class AudienceQueues {
+final class ChannelRequestQueues {
     /// The most requests that run at one time.
     static let slotsMax = 16
     /// The most requests that run or wait here. Further requests stay in the stream that the lanes write to.

@@ -3,14 +3,14 @@ import Testing
 @testable import CausewayWorker
 
 /// The order of the requests for channels. (R32)
-@Suite struct AudienceQueuesTests {
+@Suite struct ChannelRequestQueuesTests {
     private func request(_ audience: String, _ kind: ChannelRequest.Kind = .wanted) -> ChannelRequest {
         ChannelRequest(kind, app: "com.example.app", audience: audience)
     }
 
     @Test func `Requests that wait for their audience's first one leave the slots to others`() {
-        let queues = AudienceQueues()
-        for _ in 0..<AudienceQueues.slotsMax + 1 { queues.add(request("slow")) }
+        let queues = ChannelRequestQueues()
+        for _ in 0..<ChannelRequestQueues.slotsMax + 1 { queues.add(request("slow")) }
         queues.add(request("other"))
         #expect(queues.nextReadyRequest() == request("slow"))
         #expect(queues.nextReadyRequest() == request("other"))
@@ -18,7 +18,7 @@ import Testing
     }
 
     @Test func `The requests of one audience run one after the other, in order`() {
-        let queues = AudienceQueues()
+        let queues = ChannelRequestQueues()
         let requests = [
             request("a"), request("a", .ended(storedUntilMilliseconds: 1)), request("a", .lost(channel: "c")),
         ]
@@ -32,7 +32,7 @@ import Testing
     }
 
     @Test func `An audience with many requests takes turns with the others`() {
-        let queues = AudienceQueues()
+        let queues = ChannelRequestQueues()
         for audience in ["many", "many", "few"] { queues.add(request(audience)) }
         #expect(queues.nextReadyRequest() == request("many"))
         queues.end(request("many"))
@@ -41,16 +41,16 @@ import Testing
     }
 
     @Test func `No more slots are given than there are`() {
-        let queues = AudienceQueues()
-        for _ in 0..<AudienceQueues.slotsMax { #expect(queues.acquireSlot()) }
+        let queues = ChannelRequestQueues()
+        for _ in 0..<ChannelRequestQueues.slotsMax { #expect(queues.acquireSlot()) }
         #expect(!queues.acquireSlot())
         queues.releaseSlot()
         #expect(queues.acquireSlot())
     }
 
     @Test(.timeLimit(.minutes(1))) @MainActor func `A request without room waits until another one ends`() async {
-        let queues = AudienceQueues()
-        for _ in 0..<AudienceQueues.requestsMax { queues.add(request("full")) }
+        let queues = ChannelRequestQueues()
+        for _ in 0..<ChannelRequestQueues.requestsMax { queues.add(request("full")) }
         var hasEnded = false
         let ending = Task {
             hasEnded = true
