@@ -8,9 +8,9 @@ import Numbers
 /// the calls, pushes and records that it wants into queues. The shell empties the queues when it can.
 ///
 /// The shell calls:
-/// - for a record of the commands topic that names an audience: ``receiveCommand(_:)`` while ``canReceiveCommand``, and
-///   ``endBatch(now:)`` after the last one. ``withdraw(_:)`` when its partition is revoked.
-///   ``nextReturnedCommand()`` returns the command to `Delivery`.
+/// - for a record of the commands topic that names an audience or a channel: ``receiveCommand(_:)`` while
+///   ``canReceiveCommand``, and ``endBatch(now:)`` after the last one. ``withdraw(where:)`` when its partition is
+///   revoked. ``nextReturnedCommand()`` returns the command to `Delivery`.
 /// - for a member whose audiences change: ``receive(membership:now:)`` while ``canReceiveMembership``.
 ///   ``nextReturnedMember()`` returns the member to `Delivery`.
 /// - for partitions of the fan-out topic: ``assign(number:)``, ``resume(_:at:metadata:logEnd:)``,
@@ -33,16 +33,16 @@ import Numbers
 /// - for the clock: ``advance(now:)``, and again at ``nextDueMilliseconds``.
 ///
 /// The steps of a command: `receiveCommand` → it waits, and newer commands replace it → the core asks for the
-/// audience's size → `admit` → one fan-out record for each range → `settle` → it is returned.
+/// audience's size → `admit` → one fan-out record for each range and each channel → `settle` → it is returned.
 ///
 /// The steps of a range: `receive` → `claim` → its pages are read and its members get their pushes → `finish`
 /// and its result → its record settles.
 ///
-/// A *round* passes through the places of one range again and again, as long as the range has versions under
-/// way. One such pass is a *lap*. The *position* of a round (`UInt64`) only grows: the position modulo the
-/// length of the range says which place of the range it is. Each version has a *window*, one lap long: it
-/// begins at the position that the round had reached when the version came. The member at a position gets the
-/// newest version. For an older version whose window includes this position, the member's outcome is
+/// A *round* passes through the places of one range again and again, as long as the range has versions under way. One
+/// such pass is a *lap*. The *position* of a round (`UInt64`) only grows: the position modulo the length of the range
+/// says which place of the range it is. Each version has a *window*: it begins at the position that the round had
+/// reached when the version came, and is one lap long, unless the version is closed early. The member at a position
+/// gets the newest version. For an older version whose window includes this position, the member's outcome is
 /// `superseded`.
 ///
 /// Invariants:
@@ -50,8 +50,8 @@ import Numbers
 ///   order of their versions.
 /// - A version is finished when every member of its window has its outcome. Versions settle in their order,
 ///   except those that newer versions have replaced. The newest version of a round settles last.
-/// - If the core has no room for a record, it keeps nothing of the record and does not settle it. Later
-///   records of the record's range then wait too. (R30)
+/// - If the core has no room for a record, it keeps only the record's offset and does not settle it. What its app has
+///   behind it in the partition then waits too, except for other ranges that are under way. (R30)
 /// - The counts of a version in a checkpoint include exactly the members that are below the checkpoint's
 ///   watermark and not parked.
 public struct Audiences: ~Copyable {
@@ -65,8 +65,8 @@ public struct Audiences: ~Copyable {
     var commands: Slab<CommandSlot>
     var audiences: Slab<AudienceSlot>
     var audienceIndex: [AudienceKey: UInt32] = [:]
-    /// Audiences that got a command in the present batch of ``receiveCommand(_:)`` calls. When the batch ends, each of
-    /// them begins its next command.
+    /// Audiences that got a command since the last ``endBatch(now:)``, or in which a rider waits again after
+    /// ``withdraw(where:)``. The next `endBatch` begins the next command of each of them.
     var awakenedAudiences: IndexQueue<UInt32>
     var returnedCommands: IndexQueue<ReturnedCommand>
 
@@ -112,7 +112,8 @@ public struct Audiences: ~Copyable {
     var timers: TimerQueue
     var writer = JSONWriter()
     var keyWriter = JSONWriter()
-    /// The token (in hexadecimal digits) or the channel's id of the push that was offered last.
+    /// The token (in hexadecimal digits) or the channel's id of the push that was offered last. A push to a member that
+    /// has just joined uses the token in `memberships` instead.
     let tokenDigits = UnsafeMutableRawBufferPointer.allocate(byteCount: Limits.tokenDigitsMax, alignment: 16)
     /// References to the members of the page that is being read.
     let memberScratch = UnsafeMutableBufferPointer<MemberReference>.allocate(capacity: MemberPage.membersMax)
@@ -133,8 +134,8 @@ public struct Audiences: ~Copyable {
         awakenedAudiences = IndexQueue(limit: configuration.commandsMax)
         returnedCommands = IndexQueue(limit: configuration.commandsMax * 2)
         versions = Slab(limit: configuration.recordsMax)
-        // An abandoned round has no record any more, but it keeps its slot until its pushes are answered. So
-        // there can be twice as many rounds as records.
+        // A round keeps its slot after its last record has settled, until its last checkpoint is recorded. So there
+        // can be more rounds than records.
         rounds = Slab(limit: configuration.recordsMax * 2)
         let applications = configuration.applications.count
         let pagesMax = configuration.pagesPerApplicationMax * applications
@@ -184,10 +185,11 @@ public struct Audiences: ~Copyable {
     /// longest wait was over. Monotonic milliseconds. `.min`: audiences must wait. `.max`, the initial value:
     /// no audience waits.
     ///
-    /// A round that the store has lost waits until this time is later than the loss.
+    /// A round that the store has lost waits until this time is later than the loss, at most
+    /// ``membersWaitMillisecondsMax``.
     public var membersLastCompleteMilliseconds = Int64.max
-    /// When the shell last lost a connection to the store, which may be empty since then, or when the core last
-    /// found that the store had lost a round. Monotonic milliseconds; `.min`: never.
+    /// When the shell last lost a connection to the store or could not reach it (the store may be empty since then), or
+    /// when the core last found that the store had lost a round. Monotonic milliseconds; `.min`: never.
     public var storeLostMilliseconds = Int64.min
     /// Whether the store may lack members: since the last loss, the shell has not found that audiences need not
     /// wait.
@@ -195,13 +197,13 @@ public struct Audiences: ~Copyable {
 
     /// Number of commands to audiences that the core has not returned to `Delivery` yet.
     public var commandsInProgress: Int { commands.count }
-    /// Number of fan-out records that are not settled.
+    /// Number of fan-out records in memory that are not settled. Records that were passed over are not counted.
     public var recordsInProgress: Int { versions.count + broadcasts.count }
     public var roundsInProgress: Int { rounds.count }
     /// Number of parked members, including those whose next push is in flight.
     public var membersParked: Int { parkedMembers.count }
 
-    /// Handles every timer that is due, and sends the collected page reads if they have waited long enough.
+    /// Handles every timer that is due, and sends the collected page reads if they need not wait longer.
     /// The shell calls it at ``nextDueMilliseconds``.
     public mutating func advance(now: Moment) {
         askForPages(now: now)
@@ -244,9 +246,10 @@ public struct AudienceCounters: Sendable {
     /// Fan-out records that could not be read, or whose app is no longer configured.
     public var recordsUnreadable: UInt64 = 0
     public var pagesRead: UInt64 = 0
-    /// Pages that were damaged: all of the page, or its members from one entry on, could not be read.
+    /// How often a page that was read was damaged: all of the page, or its members from one entry on, could not be
+    /// read, or an entry was outside the page's bounds.
     public var pagesDamaged: UInt64 = 0
-    /// Rounds that another worker has claimed, or that the store has lost.
+    /// How often a round was lost: the store had another worker's claim, an older claim after a failover, or none.
     public var roundsLost: UInt64 = 0
 
     public init() {}

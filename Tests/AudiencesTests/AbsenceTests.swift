@@ -4,7 +4,7 @@ import Testing
 
 @testable import Audiences
 
-/// The APNs host of an app does not answer for an hour or more, while new versions keep coming.
+/// The APNs host of an app accepts no push for a long time. In most tests, new versions keep coming.
 @Suite struct AbsenceTests {
     private static let names = Array(SimulatedNames.names[0].prefix(4))
         .sorted { SimulatedNames.location(of: $0) < SimulatedNames.location(of: $1) }
@@ -22,8 +22,8 @@ import Testing
         return harness
     }
 
-    /// Writes a command every five seconds for an hour, and checks that the core never has more than
-    /// `recordsMax` records.
+    /// Writes the commands with these numbers, one every five seconds and by default for an hour. Checks that the core
+    /// never has more than `recordsMax` records.
     private func sendCommandsForAnHour(_ harness: RoundHarness, _ numbers: ClosedRange<Int> = 2...720, recordsMax: Int)
     {
         var mostRecords = 0
@@ -49,8 +49,8 @@ import Testing
         #expect(SimulatedText.contains("\"outcome\":\"superseded\"", in: harness.result(of: 1) ?? ""))
     }
 
-    /// Some members have not got the alert. Its version stays unsettled until they have got it; newer
-    /// versions still settle.
+    /// Some members have not got the alert. Its version stays unsettled until they have got it. Replaced newer versions
+    /// still settle.
     @Test(arguments: [PushResult.Disposition.accepted, .retryLater])
     func `An alert that must still be sent holds only its own version`(answer: PushResult.Disposition) {
         let harness = harness(hasAlert: true, answer: answer)

@@ -172,8 +172,8 @@ import Testing
         #expect(outcome(of: 1, in: harness) == "expired")
     }
 
-    /// After a fault of the service the broadcast is tried again without limit. When the service answers
-    /// again, the newest state is sent.
+    /// After a fault of the service the broadcast is tried again. When the service accepts pushes again, the newest
+    /// state is sent.
     @Test func `After a fault of the service the broadcast waits`() throws {
         let harness = RoundHarness()
         harness.appendCommand(1, channel: try channel())
@@ -266,8 +266,7 @@ import Testing
         #expect(SimulatedText.contains("\"members\":{\"delivered\":1},\"broadcasts\":{\"delivered\":1}", in: sums[0]))
     }
 
-    /// One broadcast is in flight, and still gets its answer. The next owner sends the newer state that
-    /// waits.
+    /// One broadcast is in flight, and still gets its answer. The newer state that waits is left to the next owner.
     @Test func `A revoked partition sends nothing more`() throws {
         let harness = RoundHarness()
         harness.appendCommand(1, channel: try channel())

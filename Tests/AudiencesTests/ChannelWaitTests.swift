@@ -5,7 +5,8 @@ import Testing
 @testable import Audiences
 @testable import Delivery
 
-/// The first command of an audience waits for the channel that it needs, but only for a limited time.
+/// A command waits for the channel that its audience lacks, but only for a limited time, and not if another command of
+/// the audience has waited without success in the last minute.
 @Suite struct ChannelWaitTests {
     private func harness(_ environments: DeviceEnvironment...) -> RoundHarness {
         RoundHarness(channelRule: ChannelRule(patterns: ["*"], environments: environments))
@@ -123,8 +124,8 @@ import Testing
         #expect(harness.instructions.allSatisfy { $0.channelAbsence == .refused })
     }
 
-    /// The management service may not answer for hours. So after one command has waited, the commands of the
-    /// next minute do not wait.
+    /// The management service may not answer for hours. So after one command has waited without success, the commands
+    /// of the next minute do not wait.
     @Test func `Only one command a minute waits`() {
         let harness = harness(.production)
         handOver(1, to: harness)

@@ -4,7 +4,7 @@ import Testing
 @testable import Audiences
 
 @Suite struct FanoutKeyTests {
-    /// All records of a range have the same key, so that they are in one partition.
+    /// All records of a range, and all of a channel, have the same key, so that they are in one partition.
     @Test(arguments: [(nil, "12"), (.production, "p"), (.sandbox, "s")] as [(DeviceEnvironment?, String)])
     func `A key has the audience's digest, and the range or the channel's environment`(
         environment: DeviceEnvironment?,

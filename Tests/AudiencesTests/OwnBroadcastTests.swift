@@ -8,8 +8,8 @@ import Testing
 @Suite struct OwnBroadcastTests {
     private static let channel = "dHN0LXNyY2gtY2hubA=="
 
-    /// Hands commands that name the channel to the core until they are admitted. Then lets the core read the
-    /// fan-out records that it produced for them.
+    /// Hands commands that name the channel to the core, one after the other. After each command, lets the core read
+    /// the fan-out record that it produced for the command.
     private func handOver(_ numbers: Int..., event: Event = .update, to harness: RoundHarness) {
         for number in numbers {
             harness.results.removeAll()

@@ -74,7 +74,7 @@ import Testing
         #expect(heard == Dictionary(uniqueKeysWithValues: (181...240).map { ($0, 1) }))
     }
 
-    /// A newer version uses the room of the version that it replaces, so 720 versions of eight audiences need
+    /// A newer version uses the room of the version that it replaces, so 720 versions of each of eight audiences need
     /// room for eight records.
     @Test func `Newer versions of the same ranges need no more room`() {
         let harness = harness(audiences: 8)

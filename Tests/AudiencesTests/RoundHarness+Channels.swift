@@ -11,6 +11,7 @@ extension RoundHarness {
     func handOver(
         _ number: Int,
         _ event: Event,
+        hasAlert: Bool = false,
         expiration: Int64 = -1,
         requestsChannel: Bool = false,
         channel: String? = nil,
@@ -19,9 +20,10 @@ extension RoundHarness {
         let start = event == .start ? "\"activity\":\"final-{device}\"," : ""
         let attributes =
             event == .start
-            ? "\"attributes-type\":\"A\",\"attributes\":{},\"alert\":{\"title\":\"t\",\"body\":\"b\"}," : ""
+            ? "\"attributes-type\":\"A\",\"attributes\":{}," : ""
+        let alert = event == .start || hasAlert ? "\"alert\":{\"title\":\"t\",\"body\":\"b\"}," : ""
         let text = Array(
-            "{\"app\":\"com.example.match\",\"audience\":\"match-1\",\"id\":\"\(number)\",\(start)\"aps\":{\(attributes)\"timestamp\":\(now / 1_000 + Int64(number)),\"event\":\"\(event)\",\"content-state\":{\"c\":\(number)}}}"
+            "{\"app\":\"com.example.match\",\"audience\":\"match-1\",\"id\":\"\(number)\",\(start)\"aps\":{\(attributes)\(alert)\"timestamp\":\(now / 1_000 + Int64(number)),\"event\":\"\(event)\",\"content-state\":{\"c\":\(number)}}}"
                 .utf8
         )
         text.withUnsafeBytes { text in
@@ -49,7 +51,6 @@ extension RoundHarness {
                                 policyName: none,
                                 expiration: expiration,
                                 staleDate: -1,
-                                alertVersion: nil,
                                 identifier: command.identifier.range.bytes(in: text),
                                 body: body,
                                 layout: layout,

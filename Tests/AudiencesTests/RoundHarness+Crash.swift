@@ -4,7 +4,7 @@ import LiveActivity
 @testable import Audiences
 @testable import Delivery
 
-/// What a dead worker leaves behind: records and checkpoints.
+/// A checkpoint that a dead worker leaves behind, and a partition that a living worker gives up.
 extension RoundHarness {
     /// Stores a checkpoint of the only range, as another worker would have written it.
     func storeCheckpoint(_ checkpoint: [UInt8]) {

@@ -33,13 +33,13 @@ final class RoundHarness {
     private var namesByToken: [String: String] = [:]
     private(set) var unansweredPushes: [(push: AudiencePush, sent: SentPush)] = []
 
-    /// Each return to an earlier offset of the partition that the core asked for.
+    /// Each return to an earlier offset that the core asked for and `read` made.
     private(set) var rereadings: [FanoutRereading] = []
     private var pausedUntilMilliseconds = Int64.min
 
     var moment: Moment { Moment(monotonicMilliseconds: now, wallMilliseconds: now) }
 
-    /// A quarter of the real page size, so that a few dozen members fill several pages.
+    /// About a quarter of the real page size, so that a few dozen members fill several pages.
     static let pageBytesMax = 8_186
 
     init(
@@ -113,7 +113,7 @@ final class RoundHarness {
         AudienceCall(tag: 0, app: Self.application, audience: Self.digest, operation: operation)
     }
 
-    /// Appends a fan-out record of the only range or of a channel, as another worker would have written it.
+    /// Appends a fan-out record of the only range or of a channel, as another worker would write it, and reads it.
     func appendCommand(
         _ number: Int,
         event: Event = .update,
@@ -152,7 +152,7 @@ final class RoundHarness {
         read()
     }
 
-    /// Admits a version in the store's model, which then keeps its body for members that join.
+    /// Admits and settles a version in the store's model, which then keeps its body for members that join.
     func admit(_ number: Int, timestamp: Int64, hasAlert: Bool = false, isEnd: Bool = false) {
         let alert = hasAlert ? "\"alert\":{\"title\":\"alert-\(number)\",\"body\":\"b\"}," : ""
         let text = Array(
@@ -185,7 +185,7 @@ final class RoundHarness {
         }
     }
 
-    /// The numbers of members that joined, that left, and that stayed and got another token, in this order.
+    /// The numbers of members that joined, that left, and that were members before and registered again, in this order.
     var membershipChangeCounts: [UInt64] {
         let counted = core.membershipChangeCounts(of: 0)
         return counted.indices.map { counted[$0] }

@@ -82,7 +82,7 @@ import Testing
         #expect(harness.core.recordsInProgress == 0)
     }
 
-    /// The newer version carries the alert to exactly those members that the older version did not reach.
+    /// The newer versions carry the alert to exactly those members that have not got it yet.
     @Test func `An alert rides on for the members that have not heard it`() {
         let harness = harness()
         harness.appendCommand(1, hasAlert: true)
@@ -100,8 +100,7 @@ import Testing
         #expect(sent.map(\.alert) == [1, 1, nil, nil])
     }
 
-    /// A push with an alert failed, so the member is parked. Its next push has the newer state with that
-    /// alert, and does not wait until the round reaches the member again.
+    /// A push with an alert failed, so the member is parked. Its next push has the newer state with that alert.
     @Test func `A parked member gets the older alert with the newer state`() {
         let harness = harness()
         harness.appendCommand(1, hasAlert: true)
@@ -206,7 +205,6 @@ import Testing
                 continue
             }
             if case .page = call.operation, joinedCount < all.count {
-                // The joins may split the page that the core has just asked for.
                 for name in all[joinedCount...].prefix(7) { harness.join(name) }
                 joinedCount = min(all.count, joinedCount + 7)
             }

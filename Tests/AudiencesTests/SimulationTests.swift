@@ -70,8 +70,8 @@ import Testing
         #expect(rereadings.contains { $0 > 0 })
     }
 
-    /// Prints every step of the seed that `CAUSEWAY_SIMULATION_SEED` names, of the kind that
-    /// `CAUSEWAY_SIMULATION_KIND` names.
+    /// Prints every step of the seed that `CAUSEWAY_SIMULATION_SEED` names, of the kind that `CAUSEWAY_SIMULATION_KIND`
+    /// names, or of the first kind.
     @Test(.enabled(if: seeds.seedToTrace != nil), arguments: seeds.kinds.prefix(1))
     func `One seed is traced`(kind: SimulationParameters.Kind) throws {
         let simulation = Simulation(seed: try #require(Self.seeds.seedToTrace), kind: kind)

@@ -5,7 +5,7 @@ import Testing
 
 @testable import Audiences
 
-/// During a round the store loses all data, including members and claims. (R26)
+/// The store loses all data, including members and claims, during a round or before it begins. (R26)
 @Suite struct StoreLossTests {
     /// The members are in two segments, so that the core writes a checkpoint between the pages of the two
     /// segments.
@@ -177,8 +177,8 @@ import Testing
         #expect(harness.committableOffset == 2)
     }
 
-    /// A worker died after it had fanned out more commands than it had committed. A store without its data
-    /// takes each of these commands for a new one.
+    /// A worker died after it had fanned out more commands than it had committed. A store without its data takes each
+    /// of these commands for a new one. So the core asks it to admit only the newest.
     @Test func `Only the newest of commands that come together is admitted`() {
         let harness = RoundHarness()
         for name in Self.members { harness.join(name) }

@@ -41,14 +41,14 @@ extension Audiences {
 
     /// Returns the number of ranges for an audience of this many members: a power of two from 1 to 256.
     ///
-    /// A range then has at most `membersPerRangeMax` members, unless the audience needs more than 256 ranges for
-    /// that.
+    /// A range then has on average at most `membersPerRangeMax` members, unless the audience needs more than 256
+    /// ranges for that.
     ///
-    /// When an audience has grown, its next command uses more ranges, and the store deletes the checkpoints of
-    /// the old ranges. Known issue: then the result of one old range may lack its counts. A worker must have
-    /// died after the store had added the range's counts, and before Kafka had the range's result. The next
-    /// owner finds no checkpoint and writes the result without counts. The command's own result is correct, but
-    /// the counts of its ranges do not add up to it (simulation `ranges`, seed 343).
+    /// When an audience has grown or shrunk, its next command may use another number of ranges. Then the store
+    /// deletes the checkpoints of the old ranges. Known issue: then the result of one old range may lack its counts.
+    /// A worker must have died after the store had added the range's counts, and before Kafka had the range's result.
+    /// The next owner finds no checkpoint and writes the result without counts. The command's own result is correct,
+    /// but the counts of its ranges do not add up to it (simulation `ranges`, seed 343).
     package static func rangeCount(members: Double, membersPerRangeMax: Int = AudiencesConfiguration.membersPerRangeMax)
         -> Int
     {
@@ -134,7 +134,7 @@ extension Audiences {
             guard audiences[audience].channelEnvironment == nil else { return fanOutToOwnChannel(command, grant) }
             commands[command].channels = reply.channels
             // A start is not broadcast, because a broadcast cannot begin activities. Instead, the start of each
-            // device names the channel.
+            // device that supports channels names the channel.
             grant.broadcastCount = commands[command].event == .start ? 0 : UInt8(reply.channels.count)
             appendChannelNeedAfterAdmission(reply.channels, of: command, now: now)
             guard !awaitMissingChannel(command, now: now) else { return }
@@ -155,8 +155,8 @@ extension Audiences {
 
     static var unexpectedReplyReason: StaticString { "unexpected reply of the audience script" }
 
-    /// - Parameter hasMembers: false for a command that names a channel itself, and so goes only to this
-    ///   channel.
+    /// - Parameter hasMembers: false for a command that names a channel instead of an audience, and so goes only to
+    ///   this channel.
     mutating func fanOut(_ command: UInt32, _ grant: AudienceGrant, hasMembers: Bool = true) {
         let ranges = hasMembers ? grant.rangeCount : 0
         commands[command].grant = grant

@@ -11,15 +11,16 @@ public import LiveActivity
 extension Audiences {
     static var channelWaitMilliseconds: Int64 { 2_000 }
     /// The maximum number of commands that wait for a channel. At this number, a further command goes out
-    /// without the missing channel; a later command of its audience finds the channel.
+    /// without the missing channel; a later command of its audience may find the channel.
     static var commandsAwaitingChannelMax: Int { 1_024 }
-    /// After a command has waited without success, no other command of its audience waits for this long.
+    /// For this long after a command has waited without success, no other command of its audience begins to wait.
     static var channelWaitPauseMilliseconds: Int64 { 60_000 }
-    /// The maximum number of audiences whose commands do not wait because one has waited without success. At
-    /// this number, no command of any audience waits until one of these pauses has ended.
+    /// The limit for the number of audiences whose commands do not wait because one has waited without success. At this
+    /// number, no further command of any audience begins to wait until one of these pauses has ended. Commands that
+    /// already wait may still add pauses.
     static var channelWaitPausesMax: Int { 4_096 }
-    /// How often ended pauses are removed while ``channelWaitPausesMax`` is reached. Each removal scans all
-    /// pauses.
+    /// The least time between two removals of ended pauses while ``channelWaitPausesMax`` is reached. Each removal
+    /// scans all pauses.
     static var pauseCleaningIntervalMilliseconds: Int64 { 1_000 }
 
     /// Makes an admitted command wait for its audience's channel, if the channel is missing and the command
@@ -73,7 +74,7 @@ extension Audiences {
         channelWaitPauses[key] = now.monotonicMilliseconds + Self.channelWaitPauseMilliseconds
     }
 
-    /// Removes pauses that have ended from a full table. Otherwise it would stay full: apart from this, a pause
+    /// Removes pauses that have ended from a full table. Otherwise the table would stay full: apart from this, a pause
     /// is removed only when a command finds that its audience has the channel.
     private mutating func removeOldChannelWaitPauses(now: Moment) {
         guard channelWaitPauses.count >= Self.channelWaitPausesMax,
@@ -84,7 +85,7 @@ extension Audiences {
         channelWaitPauses = channelWaitPauses.filter { $0.value > now.monotonicMilliseconds }
     }
 
-    /// Called when the keeper could not create a channel that an audience should have.
+    /// Called when the keeper could not create or replace a channel that an audience should have.
     public mutating func channelRefused(
         application: UInt16,
         audience: AudienceDigest,

@@ -26,7 +26,6 @@ extension Audiences {
                 policy: incoming.policy,
                 expiration: incoming.expiration,
                 staleDate: incoming.staleDate,
-                alertVersion: incoming.alertVersion,
                 policyName: HeapBytes(copying: incoming.policyName),
                 activityTemplate: HeapBytes(copying: incoming.activityTemplate),
                 identifier: HeapBytes(copying: incoming.identifier),
@@ -63,15 +62,26 @@ extension Audiences {
         awakenedAudiences.append(audience)
     }
 
-    /// Returns the command of a record as `withdrawn`, because the record's partition is being revoked. A
-    /// command that no longer waits in its audience's list is not affected.
-    public mutating func withdraw(_ record: UInt32) {
+    /// Returns the waiting commands of revoked partitions as `withdrawn`. A command that is under way is not affected,
+    /// nor is one whose alert is carried by a command that is under way or of another partition.
+    ///
+    /// If only the carrier of an alert is withdrawn, the older command that brought the alert waits again: the next
+    /// owner of the carrier's partition does not know the alert.
+    ///
+    /// - Parameter isRevoked: whether a record's partition is being revoked.
+    public mutating func withdraw(where isRevoked: (_ record: UInt32) -> Bool) {
         for command in 0..<commands.indexBound
-        where commands.isInUse(command) && commands[command].record == record && commands[command].stage == .waiting {
+        where commands.isInUse(command) && commands[command].stage == .waiting && isRevoked(commands[command].record) {
             let audience = commands[command].audience
             unlinkCommand(command, of: audience)
+            let rider = commands[command].rider
+            if rider != .max, !isRevoked(commands[rider].record) {
+                commands[command].rider = .max
+                enqueue(rider)
+                awaken(audience)
+            }
             finishCommand(command, .withdrawn)
-            return removeIfIdle(audience)
+            removeIfIdle(audience)
         }
     }
 
@@ -124,9 +134,9 @@ extension Audiences {
         append(winner, to: audience)
     }
 
-    /// Supersedes the older command. If the newer command has no alert of its own, and if its body stays within
-    /// the limit with the older one's alert, it carries that alert. The older command then ends together with
-    /// the newer one. Otherwise the older command ends now.
+    /// Supersedes the older command. If the newer command has no alert of its own, and if its body stays within the
+    /// limit with the older one's alert, it carries that alert. The command that brought the alert then ends together
+    /// with the newer one. Every other replaced command ends now.
     private mutating func supersedeCommand(_ older: UInt32, by newer: UInt32) {
         if commands[older].requestsChannel { commands[newer].requestsChannel = true }
         guard commands[older].hasAlert, !commands[newer].hasAlert,

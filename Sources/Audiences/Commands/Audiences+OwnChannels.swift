@@ -30,7 +30,7 @@ extension Audiences {
         fanOut(command, grant, hasMembers: false)
     }
 
-    /// Returns the largest body for an audience, or for a channel that commands name themselves.
+    /// Returns the largest body for an audience, or for a channel that commands name instead of an audience.
     func bodyBytesMax(of audience: UInt32) -> Int {
         audiences[audience].channelEnvironment == nil ? Limits.bodyBytes : Limits.broadcastBodyBytes
     }

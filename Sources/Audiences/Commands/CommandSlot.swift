@@ -1,6 +1,6 @@
 import LiveActivity
 
-/// A command to an audience, from ``Audiences/receiveCommand(_:)`` until it is returned to `Delivery`.
+/// A command to an audience or a channel, from ``Audiences/receiveCommand(_:)`` until it is returned to `Delivery`.
 struct CommandSlot: BitwiseCopyable {
     enum Stage: UInt8, BitwiseCopyable {
         /// The command waits in its audience's list.
@@ -9,7 +9,8 @@ struct CommandSlot: BitwiseCopyable {
         /// audience.
         case sizing
         case admitting
-        /// The command is admitted, but it waits for the audience's channel, which the keeper is creating.
+        /// The command is admitted. It waits until the keeper has created the audience's channel or refused, at most
+        /// ``Audiences/channelWaitMilliseconds``.
         case awaitingChannel
         /// The command's fan-out records are on their way to Kafka.
         case fanningOut
@@ -53,7 +54,7 @@ struct CommandSlot: BitwiseCopyable {
     var receivedMilliseconds: Int64
     var admittedMilliseconds: Int64 = -1
     var grant: AudienceGrant?
-    /// The audience's channels at the time of the admission, or the channel that the command names itself.
+    /// The audience's channels at the time of the admission, or the channel that the command names instead.
     var channels = AudienceChannels()
     /// The environments whose channel the command waits for, as a set of bits: bit `DeviceEnvironment.rawValue`
     /// stands for an environment.
@@ -79,14 +80,14 @@ struct CommandSlot: BitwiseCopyable {
     }
 }
 
-/// An audience, as long as the core has commands to it.
+/// An audience, or a channel that commands name instead of an audience, as long as the core has commands to it.
 struct AudienceSlot: BitwiseCopyable {
     var application: UInt16
     var digest: AudienceDigest
-    /// The audience's id, or the id of a channel that commands name themselves.
+    /// The audience's id; for commands that name a channel instead of an audience, the channel's id.
     var identifier: HeapBytes
-    /// The environment of a channel that commands name themselves; nil for an audience. Such a channel has no
-    /// members, and each of its commands is one broadcast.
+    /// The environment of a channel that commands name instead of an audience; nil for an audience. Such a channel has
+    /// no members, and each of its commands is one broadcast.
     var channelEnvironment: DeviceEnvironment?
     /// The command that is being admitted or fanned out.
     var currentCommand: UInt32 = .max

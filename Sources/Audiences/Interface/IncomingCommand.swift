@@ -1,14 +1,14 @@
 public import Delivery
 public import LiveActivity
 
-/// A command to an audience. `Delivery` keeps the command's record until this core returns the command. The
-/// bytes are valid only during ``Audiences/receiveCommand(_:)``.
+/// A command to an audience or a channel. `Delivery` keeps the command's record until this core returns the
+/// command. The bytes are valid only during ``Audiences/receiveCommand(_:)``.
 public struct IncomingCommand {
     /// The command's record in `Delivery`. ``ReturnedCommand`` names it again.
     public var record: UInt32
     public var application: UInt16
-    /// The audience's id. If `channelEnvironment` is set: the id of the channel that the command names
-    /// itself.
+    /// The audience's id. If `channelEnvironment` is set: the id of the channel that the command names instead
+    /// of an audience.
     public var audience: UnsafeRawBufferPointer
     public var channelEnvironment: DeviceEnvironment?
     /// Whether the command itself requests a broadcast channel, even if the app's rule does not include its
@@ -27,8 +27,6 @@ public struct IncomingCommand {
     public var expiration: Int64
     /// The `stale-date`, UNIX seconds; -1 for none.
     public var staleDate: Int64
-    /// The version of the command that brought the alert, if that was an older command.
-    public var alertVersion: Version?
     /// The command's id, which its results name.
     public var identifier: UnsafeRawBufferPointer
     public var body: UnsafeRawBufferPointer
@@ -60,7 +58,6 @@ public struct IncomingCommand {
         policyName: UnsafeRawBufferPointer,
         expiration: Int64,
         staleDate: Int64,
-        alertVersion: Version?,
         identifier: UnsafeRawBufferPointer,
         body: UnsafeRawBufferPointer,
         layout: Body.Layout,
@@ -84,7 +81,6 @@ public struct IncomingCommand {
         self.policyName = policyName
         self.expiration = expiration
         self.staleDate = staleDate
-        self.alertVersion = alertVersion
         self.identifier = identifier
         self.body = body
         self.layout = layout
@@ -97,12 +93,12 @@ public struct IncomingCommand {
     }
 }
 
-/// A command to an audience that is returned to the core for single activities.
+/// A command to an audience or a channel that is returned to the core for single activities.
 public struct ReturnedCommand: Sendable, BitwiseCopyable {
     public var record: UInt32
     public var ending: HandoverEnding
     /// The reason for the command's result; empty for none.
     public var reason: StaticString
-    /// When the command was admitted, UNIX milliseconds; -1 if it was not admitted.
+    /// When the store last answered the command's admission, UNIX milliseconds; -1 if it has not answered.
     public var admittedMilliseconds: Int64
 }

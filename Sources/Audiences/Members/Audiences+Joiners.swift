@@ -12,13 +12,14 @@ import Numbers
 extension Audiences {
     /// How long a registration stays unsettled at most while its member waits for the push.
     private static var settlementDelayMilliseconds: Int64 { 1_000 }
-    /// How long the core tries to send the push. Afterwards the member gets no state before the audience's next
-    /// command.
+    /// How long the core tries to send the push. Afterwards the member gets no state before the audience's next command
+    /// or its own next registration.
     private static var joinerPushMillisecondsMax: Int64 { 60_000 }
     /// A state that is older than this is requested again before it is sent.
     private static var stateMaxAgeMilliseconds: Int64 { 1_000 }
 
-    /// Begins to show a new member the newest state of each audience that it has joined.
+    /// Begins to show an activity the newest of the states of the audiences that it has joined. Ends the change at once
+    /// if there is no such audience, if the member is a device, or if its environment has no pool.
     mutating func showNewestStates(_ membership: UInt32, now: Moment) {
         let slot = memberships[membership]
         guard slot.member.kind == .activity, slot.joinsCount > 0, slot.token.count > 0,
@@ -110,7 +111,8 @@ extension Audiences {
         )
     }
 
-    /// Chooses this state for the member, unless another audience that the member has joined has a newer one.
+    /// Chooses this state for the member, unless the app already shows it, or another audience that the member has
+    /// joined has one that is at least as new.
     private mutating func offer(_ state: UInt32, _ version: Version, to membership: UInt32, now: Moment) {
         let slot = memberships[membership]
         if let shownVersion = slot.shownVersion, version <= shownVersion { return }
@@ -170,7 +172,7 @@ extension Audiences {
             } else if AgeRules.isExpired(states[slot.state].expiration, now: now.wallSeconds) {
                 endMembership(membership)
             } else if slot.attempts > 0, !permitsRetry {
-                backOff(membership, for: configuration.retryBudgetPauseMilliseconds, now: now)
+                backOff(membership, for: randomness.jittered(configuration.retryBudgetPauseMilliseconds), now: now)
             } else {
                 return joinerPush(membership)
             }
@@ -293,8 +295,8 @@ extension Audiences {
             removeFromJoinerQueue(membership)
             return endMembership(membership)
         case .ready, .asking, .underWay:
-            // The member's pool or the store does not answer at present. The core checks the member again
-            // when the time for its push has passed.
+            // The member's pool, the store or APNs has not answered yet. The core checks the member again when
+            // the time for its push has passed.
             memberships[membership].dueMilliseconds =
                 memberships[membership].notifiedMilliseconds + Self.joinerPushMillisecondsMax + 1
         case .queued, .notifying, .backingOff: break

@@ -2,7 +2,7 @@ public import Delivery
 import LiveActivity
 
 /// Members that join or leave audiences, from ``receive(membership:now:)`` until every audience has
-/// acknowledged the change.
+/// acknowledged or permanently refused the change.
 extension Audiences {
     /// Whether the shell may call ``receive(membership:now:)`` once more.
     public var canReceiveMembership: Bool {
@@ -27,7 +27,8 @@ extension Audiences {
         }
     }
 
-    /// Returns the next member whose audiences all know of its change; nil if there is none.
+    /// Returns the next member whose audiences have all acknowledged or permanently refused its change; nil if there is
+    /// none. A member that joined may first wait for its push, at most a second.
     public mutating func nextReturnedMember() -> ChangingMember? { returnedMembers.popFirst() }
 
     private mutating func notifyNextAudience(_ membership: UInt32, now: Moment) {

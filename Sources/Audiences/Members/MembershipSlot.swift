@@ -3,8 +3,9 @@ import LiveActivity
 
 /// A change of a member's audiences. For a member that joins, also the state that it will be shown.
 ///
-/// `queued` → `notifying` → (`asking` → `ready` → `underWay` → (`backingOff` → `asking` …)) → finished. If a
-/// later change of the same member comes, this change ends as soon as its audiences are notified.
+/// `queued` → `notifying` → (`asking` → `ready` → `underWay` → (`backingOff` → `asking` …)) → finished. If a later
+/// change of the same member comes, this change ends as soon as its audiences are notified and none of its calls and
+/// pushes is under way.
 struct MembershipSlot: BitwiseCopyable {
     enum Stage: UInt8, BitwiseCopyable {
         /// The change waits until the audiences know an earlier change of the same member. An audience keeps
@@ -17,7 +18,8 @@ struct MembershipSlot: BitwiseCopyable {
         /// The member waits in its pool's queue for a push.
         case ready
         case underWay
-        /// APNs could not take the push. The change waits before it requests the newest states again.
+        /// APNs could not take the push, or the pool's budget refused the retry. The change waits before it requests
+        /// the newest states again.
         case backingOff
     }
 
@@ -41,14 +43,14 @@ struct MembershipSlot: BitwiseCopyable {
     var successor: UInt32 = .max
     /// How many audiences know the change.
     var notifiedCount = 0
-    /// How many of the joined audiences were asked for their state.
+    /// For how many of the joined audiences the store has answered.
     var askedCount = 0
     /// The next member in a queue: of members that wait for the same answer of the store, or of members that
     /// wait for a push.
     var next: UInt32 = .max
     /// The slot in `states` of the state that the member will be shown.
     var state: UInt32 = .max
-    /// When the store answered with the state. Monotonic milliseconds.
+    /// When the store last answered with a state for the member. Monotonic milliseconds.
     var stateMilliseconds: Int64 = .min
     var attempts: UInt8 = 0
     /// Whether the member was returned to the core for single activities.
@@ -129,8 +131,9 @@ struct MembershipSlot: BitwiseCopyable {
     func freeBytes() { texts.free() }
 }
 
-/// Identifies a member whose changes must reach its audiences one after the other. The location is a hash
-/// of the id. If two members have the same location, one waits for the other, which does no harm.
+/// Identifies a member whose changes must reach its audiences one after the other. The location is a hash of the id.
+/// In the rare case that two members have the same location, the core treats them as one: the change of one waits for
+/// that of the other, and ends its push.
 struct MemberKey: Hashable {
     let application: UInt16
     let kind: StoreSubjectKind
@@ -141,13 +144,13 @@ struct MemberKey: Hashable {
     }
 }
 
-/// A request for an audience's newest state, for all members that joined before it was sent.
+/// A request for an audience's newest state, for all members that asked for it before the request was queued.
 struct NewestStateRequest: BitwiseCopyable {
     let key: AudienceKey
     /// Members that the answer is for.
     var firstMembership: UInt32
-    /// Members that joined after the request was sent. The answer may be older than their entries, so the
-    /// request is repeated for them.
+    /// Members that asked for the state after the request was queued. The answer may be older than their entries,
+    /// so the request is repeated for them.
     var firstLaterMembership: UInt32 = .max
 
     init(_ key: AudienceKey, for membership: UInt32) {

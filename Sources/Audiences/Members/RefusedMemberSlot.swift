@@ -1,8 +1,7 @@
 import LiveActivity
 
-/// A member whose push APNs refused for a reason that concerns only this push. The slot has the data for the
-/// member's result and for the removal of its token. It exists until Kafka and the store have acknowledged
-/// them.
+/// A member whose push APNs refused for a reason that concerns only this push. The slot has the data for the member's
+/// result and, if its token is dead, for its removal. It exists until Kafka and the stores have acknowledged them.
 struct RefusedMemberSlot: BitwiseCopyable {
     static let reasonBytesMax = 64
 

@@ -26,7 +26,8 @@ struct ApplicationQueues: BitwiseCopyable {
     /// By environment: channels that have something to send now.
     var firstChannel: InlineArray<2, UInt32> = .init(repeating: .max)
     var lastChannel: InlineArray<2, UInt32> = .init(repeating: .max)
-    /// How many turns of members are over, by `MemberOutcome.rawValue`. Only grows.
+    /// How many members got each outcome, by `MemberOutcome.rawValue`: once each time that a round passed them. Only
+    /// grows.
     var memberOutcomeCounts: InlineArray<6, UInt64> = .init(repeating: 0)
     /// Changes that audiences have acknowledged, by `MembershipChangeKind.rawValue`. Only grows.
     var membershipChangeCounts: InlineArray<3, UInt64> = .init(repeating: 0)
@@ -64,7 +65,7 @@ extension Audiences {
         queues[application].roundCount -= 1
     }
 
-    /// Moves the first round of an app's queue to the end.
+    /// Moves the first round of an app's queue to the end. The round loses its priority, and its turn begins again.
     mutating func moveToEndOfQueue(_ application: Int) {
         let round = queues[application].firstRound
         dequeueFirst(application)

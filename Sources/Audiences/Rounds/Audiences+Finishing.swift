@@ -45,7 +45,7 @@ extension Audiences {
         }
     }
 
-    /// Whether a push that brings this version to a parked member is in flight.
+    /// Whether a push that brings this version to a parked member is in flight, or its refusal is being recorded.
     private func isInFlightToParkedMember(_ version: UInt32) -> Bool {
         var member = rounds[versions[version].round].firstParkedMember
         while member != .max {
@@ -56,8 +56,9 @@ extension Audiences {
         return false
     }
 
-    /// Finishes the versions whose counts are in the checkpoint that was just recorded. If the worker dies,
-    /// the next owner reports the same counts, because it continues from this checkpoint.
+    /// Finishes the versions whose counts are in the checkpoint that was just recorded. If the worker dies, the next
+    /// owner reports the same counts, because it continues from this checkpoint. A checkpoint whose text is too long,
+    /// or that the store refuses, is treated as recorded.
     mutating func finishRecorded(of round: UInt32) {
         guard rounds[round].phase == .running else { return }
         var version = rounds[round].oldestVersion
@@ -97,8 +98,8 @@ extension Audiences {
         finishVersion(version)
     }
 
-    /// Called when the store has added the counts of a range. If all ranges and channels of the command have
-    /// ended, the reply has the command's totals.
+    /// Called when the store has added the counts of a range, or has refused the call. If all ranges and channels
+    /// of the command have ended, the reply has the command's totals.
     mutating func rangeCounted(_ version: UInt32, _ reply: Reply?, now: Moment) {
         if let totals = reply.flatMap(AudienceTotals.init) {
             versions[version].totals = totals
@@ -122,8 +123,8 @@ extension Audiences {
         advance(round, now: now)
     }
 
-    /// Settles finished versions in their order. So a new owner of the partition reads every record from the
-    /// oldest open version to the newest version again.
+    /// Settles finished versions in their order. So while an older version is open, a new owner of the partition reads
+    /// the newest version again too.
     ///
     /// A replaced version need not wait for an older one, which may stay open for hours. The newer version that
     /// replaced it is not settled yet, so a new owner reads the newer version again.
@@ -150,7 +151,6 @@ extension Audiences {
         let next = versions[version].next
         if let predecessor { versions[predecessor].next = next } else { rounds[round].oldestVersion = next }
         if rounds[round].newestVersion == version { rounds[round].newestVersion = predecessor ?? .max }
-        rounds[round].versionCount -= 1
     }
 
     /// Settles, without a result, the record of a version that was settled before or that another record has

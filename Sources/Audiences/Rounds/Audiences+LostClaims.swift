@@ -9,9 +9,9 @@ import Numbers
 /// pause. The pause grows, so that two workers do not keep taking the round from each other. If a failover
 /// has lost this worker's own claim, the worker claims the round again in the same way.
 ///
-/// If no worker has claimed the round, the store has lost its data, and pages read since then had no members.
-/// The round waits until the registrations of all workers have brought the members back. Then it continues
-/// from its last checkpoint. Members that it reached after this checkpoint get the same state once more. A
+/// If no worker has claimed the round, the store has lost its data, and pages read since then had no members. The
+/// round waits until the registrations of all workers have brought the members back, or until a limit. Then it
+/// continues from its last checkpoint. Members that it reached after this checkpoint get the same state once more. A
 /// round that begins while members are missing waits too.
 ///
 /// Known issue: if an operator empties a Redis server that keeps running, workers notice it up to a second
@@ -63,8 +63,8 @@ extension Audiences {
         return reply?.newest.map { $0 < versions[newest].record.version } ?? true
     }
 
-    /// Makes the round wait until a poll of the store finds all members. Without the members the round would
-    /// end at once, and its alert or start would reach nobody.
+    /// Makes the round wait until a poll of the store finds all members, or until the longest wait is over. Without the
+    /// members the round would end at once, and its alert or start would reach nobody.
     mutating func awaitMembers(_ round: UInt32, now: Moment) {
         rounds[round].memberWaitCount += 1
         rounds[round].phase = .lost
@@ -73,7 +73,8 @@ extension Audiences {
         advance(round, now: now)
     }
 
-    /// For how many polls of the store a round waits at most before it begins. A poll takes about a second.
+    /// The most waits of a round for its members before it begins. A wait ends when a poll of the store (about one a
+    /// second) finds that audiences need not wait.
     private static var memberWaitsMax: UInt8 { 8 }
 
     /// The longest time that a round waits for its members. Without this limit, a round would wait forever if
@@ -88,7 +89,7 @@ extension Audiences {
         guard slot.nextClaimMilliseconds <= now.monotonicMilliseconds else {
             return wake(round, at: slot.nextClaimMilliseconds)
         }
-        // If the store has lost only the claim, and no members, the time of the wait counts from
+        // If the round has lost only its claim, and no members, the time of the wait counts from
         // `nextClaimMilliseconds`.
         let waitBegan = max(slot.membersLostMilliseconds, slot.nextClaimMilliseconds)
         let isWaitOver = now.monotonicMilliseconds - waitBegan >= Self.membersWaitMillisecondsMax

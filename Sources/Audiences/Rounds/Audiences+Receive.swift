@@ -220,7 +220,6 @@ extension Audiences {
         let last = rounds[round].newestVersion
         if last == .max { rounds[round].oldestVersion = version } else { versions[last].next = version }
         rounds[round].newestVersion = version
-        rounds[round].versionCount += 1
         // Until the store has answered the claim, the round does not know which versions the last owner had
         // under way.
         guard rounds[round].phase != .claiming, rounds[round].phase != .lost else { return }
@@ -241,7 +240,6 @@ extension Audiences {
         while version != .max {
             let next = versions[version].next
             versions[version].next = .max
-            rounds[round].versionCount -= 1
             add(version, to: round, now: now)
             version = next
         }

@@ -161,16 +161,16 @@ extension Audiences {
         }
     }
 
-    /// Closes a round without a version, because it has nothing to send. This happens when every record had
-    /// been settled before.
+    /// Closes a round without a version, because it has nothing to send: all its versions have settled, or each record
+    /// that arrived had been settled before.
     private mutating func closeIfEmpty(_ round: UInt32) {
         guard rounds[round].phase == .running, rounds[round].oldestVersion == .max else { return }
         rounds[round].phase = .closing
         discardPages(of: round)
     }
 
-    /// Returns one above the last position that the newest version must pass. The round reads no members
-    /// beyond it.
+    /// Returns one above the last position that the newest version must pass; 0 without a version. The round reads no
+    /// members beyond it.
     func readEnd(of round: UInt32) -> UInt64 {
         let newest = rounds[round].newestVersion
         return newest == .max ? 0 : versions[newest].end
@@ -202,7 +202,7 @@ extension Audiences {
         return (rounds[round].checkpointRequestedMilliseconds / interval + 1) * interval
     }
 
-    /// Whether no push is in flight, no refused member is being recorded, and no parked member is being read
+    /// Whether no push or start is under way, no refused member is being recorded, and no parked member is being read
     /// again. A last checkpoint then misses nothing.
     func isIdle(_ round: UInt32) -> Bool { rounds[round].membersInFlight == 0 && rounds[round].pendingMemberCount == 0 }
 
@@ -360,7 +360,7 @@ extension Audiences {
         advance(round, now: now)
     }
 
-    /// Abandons a round: its pushes in flight are still answered, but nothing is recorded any more.
+    /// Abandons a round: its pushes in flight are still answered, but their outcomes are not recorded any more.
     mutating func abandon(_ round: UInt32, now: Moment) {
         guard rounds[round].phase != .abandoned else { return removeIfFinished(round, now: now) }
         rounds[round].phase = .abandoned

@@ -61,7 +61,6 @@ extension Audiences {
         let last = rounds[round].newestVersion
         if last == .max { rounds[round].oldestVersion = version } else { versions[last].next = version }
         rounds[round].newestVersion = version
-        rounds[round].versionCount += 1
         if rounds[round].newestAdmittedVersion <= versions[version].record.version {
             rounds[round].newerVersionMissingSinceMilliseconds = .max
         }
@@ -89,7 +88,7 @@ extension Audiences {
         supersedeParkedMembers(to: version, of: round, now: now)
     }
 
-    /// Closes the versions that were never sent because a newer version came at the same position. A version
+    /// Closes the versions that no member got in its turn, because a newer version came at the same position. A version
     /// whose alert the newest one carries stays open.
     private mutating func closeUnsentVersions(of round: UInt32, start: UInt64) {
         let newest = rounds[round].newestVersion

@@ -1,7 +1,8 @@
 import Delivery
 import LiveActivity
 
-/// A record of the fan-out topic: one version of an audience, for the members of a range or for a channel.
+/// A record of the fan-out topic: one version of an audience for the members of a range or for a channel, or one
+/// version of a channel that its producer manages.
 struct FanoutRecord: BitwiseCopyable {
     var partition: UInt32
     var epoch: UInt32
@@ -22,7 +23,8 @@ struct FanoutRecord: BitwiseCopyable {
     var trace: HeapBytes
     /// The names of the fields that were dropped because the body was too large.
     var droppedFields: HeapBytes
-    /// The body as it is sent, with its own alert if it has one.
+    /// The body as it is sent, with the alert that the record brought. In a broadcast it may instead have the alert of
+    /// an older broadcast.
     var body: HeapBytes
     var layout: Body.Layout
 

@@ -14,24 +14,24 @@ struct RoundSlot: BitwiseCopyable {
     enum Phase: UInt8, BitwiseCopyable {
         /// The core claims the range in the store, which answers with the last owner's checkpoint.
         case claiming
-        /// The last owner had newer versions under way. The round waits for their records, which come later
-        /// in the partition.
+        /// The last owner had versions under way whose records have not arrived yet. The round waits for these
+        /// records, which come later in the partition.
         case awaitingVersions
         /// The core reads the members again that the last owner had parked.
         case restoring
         case running
-        /// All versions of the round are finished. A last checkpoint is being recorded.
+        /// The round has no version left. A last checkpoint is being recorded.
         case closing
-        /// The round's partition is being revoked. After the pushes in flight are answered, a last checkpoint
-        /// is recorded.
+        /// The round's partition is being revoked. After the pushes in flight are answered, a last checkpoint is
+        /// recorded, if the round has changed.
         case draining
-        /// This lane has the partition, but not the claim. Either another worker has claimed the round: an
-        /// earlier owner made a late claim, or the group has revoked the partition and this lane does not know
-        /// it yet. Or the store has lost the round. After a pause, and when no push is in flight, the core
-        /// claims the round again.
+        /// The round must be claimed again. Either another worker has claimed it: an earlier owner made a late claim,
+        /// or the group has revoked the partition and this lane does not know it yet. Or the store has lost the round
+        /// or this lane's claim, or may lack the members of a round that begins. The core claims the round after a
+        /// pause, when the members are back or the longest wait is over, and no push is in flight.
         case lost
-        /// The round's partition was released, or the round was lost while it closed. Nothing is sent or
-        /// recorded any more.
+        /// The round's partition was released, the partition was revoked while the round was lost, or the round was
+        /// lost while it closed or drained. No push is sent, and no outcome is recorded any more.
         case abandoned
     }
 
@@ -45,14 +45,14 @@ struct RoundSlot: BitwiseCopyable {
     var epoch: UInt32
     var phase = Phase.claiming
     var claim: UInt64
-    /// How often the round was lost, and when it is claimed again (monotonic milliseconds).
+    /// How often the round was lost (counted up to 7), and when it is claimed again (monotonic milliseconds).
     var lossCount: UInt8 = 0
     var nextClaimMilliseconds: Int64 = .max
     /// When the core found that the store had lost the round with its members, or may lack its members
     /// (monotonic milliseconds); `.min`: it has not found this.
     var membersLostMilliseconds = Int64.min
-    /// How often the round has waited for its members before its first push. The number is limited, because
-    /// the store may not know the round's versions even after the members are back.
+    /// How often the round has waited for its members before its first push; the maximum once the longest wait is over.
+    /// See ``Audiences/hasLostMembers(_:_:)``.
     var memberWaitCount: UInt8 = 0
     /// The number of positions in one lap, which is one pass through the range's members.
     var lapLength: UInt64
@@ -60,11 +60,10 @@ struct RoundSlot: BitwiseCopyable {
     // The round's versions, oldest first.
     var oldestVersion: UInt32 = .max
     var newestVersion: UInt32 = .max
-    var versionCount: UInt16 = 0
     /// The number of versions whose record came after the record of a newer version, and that are not freed
     /// yet.
     var lateVersionCount: UInt16 = 0
-    /// The newest version that was settled in this round.
+    /// The newest version that was settled in this round, here or by an earlier owner.
     var newestSettledVersion = Version(timestamp: 0, sequence: 0)
     /// The newest version that the store has admitted, and since when its record is missing (`.max`: it is
     /// not missing).
@@ -78,7 +77,8 @@ struct RoundSlot: BitwiseCopyable {
     // Positions of the round.
     /// Every member below the watermark has its outcome or is parked.
     var watermark: UInt64 = 0
-    /// One above the position of the last member whose push the shell has got.
+    /// One above the position of the last member that had its turn: the shell has got its push, or the member needs
+    /// none.
     var sendPosition: UInt64 = 0
     /// The position from which the next page is read.
     var readPosition: UInt64 = 0
@@ -141,10 +141,10 @@ struct RoundSlot: BitwiseCopyable {
     var checkpointRequestedMilliseconds: Int64 = .min
     /// Whether a claim or a checkpoint of the round has no reply yet.
     var isCallOutstanding = false
-    /// The time of the timer that is set for this round.
+    /// When the round's timer fires (monotonic milliseconds); `.max` if none is set.
     var timerMilliseconds: Int64 = .max
 
-    /// The key under which the store keeps the round's checkpoint. Rounds of starts have another key than the
+    /// The key under which the store keeps the round's claim and checkpoint. Rounds of starts have another key than the
     /// range's other rounds.
     var progressDigest: AudienceDigest {
         startsDevices ? AudienceDigest(value: digest.value ^ 0x5354_4152_5453_2121) : digest

@@ -13,8 +13,8 @@ struct VersionSlot: BitwiseCopyable {
         /// The store is adding the version's counts to its command's counts, and Kafka is getting the
         /// version's result.
         case finishing
-        /// The store and Kafka have acknowledged the version's counts and result. The version settles after
-        /// the round's older versions.
+        /// The store and Kafka have acknowledged the version's counts and result. The version settles after the
+        /// round's older versions, or at once if a newer version has replaced it.
         case finished
     }
 
@@ -50,7 +50,7 @@ struct VersionSlot: BitwiseCopyable {
     var counts = MemberCounts()
     var times = RoundTimes()
     var totals = AudienceTotals()
-    /// ``RoundSlot/revision`` when the last member of this version got its outcome.
+    /// ``RoundSlot/revision`` when the version became `counted`.
     var countedAtRevision: UInt64 = 0
     /// The number of the version's calls and productions that are not acknowledged yet.
     var unacknowledgedCount: UInt8 = 0
@@ -63,7 +63,8 @@ struct VersionSlot: BitwiseCopyable {
     func carriesAlert(to position: UInt64) -> Bool { position >= alertStart && position < alertEnd }
     func covers(_ position: UInt64) -> Bool { position >= start && position < end }
 
-    /// Resets the version, because its round is claimed again.
+    /// Resets the version, because its round is claimed again: after the claim, a checkpoint says what the version has
+    /// reached.
     mutating func resetForClaim(alertSeconds: Int64) {
         stage = .received
         alternateBody.free()

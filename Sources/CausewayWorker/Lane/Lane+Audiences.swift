@@ -10,7 +10,8 @@ import Redis
 /// Exchanges commands between the core for single activities, which owns the commands' records, and the core
 /// for audiences.
 extension Lane {
-    /// Passes commands in both directions. Both cores' decisions about them are carried out in the same turn.
+    /// Passes commands in both directions, as far as the core for audiences has room. Both cores' decisions about these
+    /// commands are carried out in the same turn.
     func exchangeAudienceCommands() {
         audiences.membersLastCompleteMilliseconds = mailbox.membersLastCompleteMilliseconds
         delivery.membersAreComplete = !audiences.mayLackMembers
@@ -47,7 +48,7 @@ extension Lane {
     func handleAudienceStoreLoss() { audiences.storeLostMilliseconds = now.monotonicMilliseconds }
 
     /// Passes members that join or leave audiences to the core for audiences. Passes the members back to the core for
-    /// single activities when the audiences know the change.
+    /// single activities when the audiences know the change or have refused it for good.
     func exchangeMemberships() {
         while audiences.canReceiveMembership, let change = delivery.nextMembershipChange {
             audiences.receive(membership: IncomingMembership(change, delivery.view(change.member.record)), now: now)
@@ -56,10 +57,10 @@ extension Lane {
         while let member = audiences.nextReturnedMember() { delivery.membershipChanged(member, now: now) }
     }
 
-    /// Takes back a partition's commands to audiences that still wait for their admission. The partition is
-    /// being revoked, so its next owner handles these commands.
-    func withdrawAudienceCommands(of coreIndex: UInt32) {
-        delivery.forEachHandedOver(of: coreIndex) { audiences.withdraw($0) }
+    /// Takes back the commands to audiences that still wait for their admission, if their partition is being revoked.
+    /// The next owner of the partition handles these commands.
+    func withdrawAudienceCommands() {
+        audiences.withdraw { delivery.isRevoked($0) }
     }
 }
 
@@ -79,7 +80,6 @@ extension IncomingCommand {
             policyName: view.policyName,
             expiration: view.ownExpiration,
             staleDate: view.staleDate,
-            alertVersion: nil,
             identifier: view.commandIdentifier,
             body: view.body,
             layout: view.layout,
@@ -115,8 +115,8 @@ extension IncomingMembership {
 // MARK: - Store
 
 extension Lane {
-    /// In one turn, at most this many calls to unreachable servers are moved behind the other calls. Without
-    /// the limit, the loop would not end when no server is reachable.
+    /// In one turn, at most this many calls of each kind to unreachable servers are moved behind the other calls.
+    /// Without the limit, the loop would not end when no server is reachable.
     private static let postponedAudienceCallsPerTurnMax = 256
 
     func performAudienceStoreCalls() {

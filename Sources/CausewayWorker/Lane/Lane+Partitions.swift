@@ -76,7 +76,7 @@ extension Lane {
         let coreIndex = partitions[position].coreIndex
         guard !partitions[position].isFanout else { return audiences.beginRevoking(coreIndex, now: now) }
         delivery.beginRevoking(coreIndex, now: now)
-        withdrawAudienceCommands(of: coreIndex)
+        withdrawAudienceCommands()
     }
 
     func release(_ order: LaneOrder) {

@@ -1,7 +1,8 @@
 import LiveActivity
 
-/// Passes commands to audiences on to the core of audiences, which decides about them. This core reads the
-/// records of these commands and writes their results.
+/// Passes commands to audiences and to channels on to the core of audiences, which decides about them. This core reads
+/// the records of these commands and writes their results, except for commands that were fanned out. In the comments,
+/// a command to an audience may also be one to a channel.
 ///
 /// What must hold: each record that the core of audiences took is passed to `handoverEnded` exactly once.
 /// Until then its slot, body and texts stay in memory, and its offset is not settled.
@@ -36,11 +37,11 @@ extension Delivery {
     /// The next command for the core of audiences; nil if there is none now. The command stays first until
     /// `handoverTaken`.
     ///
-    /// While the lane reads ahead, all commands wait. When it has caught up, the core of audiences gets the
+    /// While the lane reads ahead, all commands wait. When reading ahead ends, the core of audiences gets the
     /// newest command of each audience together with the older commands that it replaces. (R21)
     ///
-    /// A command that is read again because Redis lost data waits until the members of all audiences have been read
-    /// again too (`membersAreComplete`). Newer commands do not wait behind it.
+    /// A command that is read again because Redis lost data waits while `membersAreComplete` is false. Newer commands
+    /// do not wait behind it.
     public var nextHandover: UInt32? {
         guard !isReadingAhead else { return nil }
         return handovers.first ?? (membersAreComplete ? handoversReadAgain.first : nil)
@@ -79,18 +80,6 @@ extension Delivery {
         case .withdrawn:
             precondition(isRevoked(record), "a command was withdrawn whose partition is not revoked")
             drop(record, now: now)
-        }
-    }
-
-    /// Calls `body` with each command of a partition that the core of audiences has taken or may still take.
-    public func forEachHandedOver(of index: UInt32, _ body: (UInt32) -> Void) {
-        guard let partition = partitions[index] else { return }
-        for record in 0..<records.indexBound where records.isInUse(record) {
-            let slot = records.address(of: record)
-            guard slot.pointee.stage == .handedOver, slot.pointee.partition == index,
-                slot.pointee.epoch == partition.pointee.epoch
-            else { continue }
-            body(record)
         }
     }
 

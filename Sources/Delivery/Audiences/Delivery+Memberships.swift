@@ -6,7 +6,7 @@ import LiveActivity
 /// left and that may not know this yet. A change has three steps:
 /// - A registration, a tombstone, an accepted end or a dead token changes the member's record.
 /// - The core of audiences notifies the audiences.
-/// - Redis records that the audiences are notified.
+/// - If the member left audiences, Redis records that these are notified.
 ///
 /// If a worker dies between two steps, nothing is lost: the Kafka record is read again, or the next reply
 /// about the member names the audiences once more. An admission waits until the audiences are notified
@@ -14,7 +14,7 @@ import LiveActivity
 ///
 /// What must hold:
 /// - A record is settled only after the audiences that its replies named are notified, and after Redis has recorded
-///   this.
+///   this or has refused the call for good.
 /// - A change counts as one of the acknowledgements for which its record waits.
 extension Delivery {
     /// The next change for the core of audiences; nil if there is none. The change stays first until
@@ -77,7 +77,7 @@ extension Delivery {
     /// The audiences are notified before Redis is asked for the command that is held for the token. So they
     /// are notified even if the held command fails, or if a crash makes another worker read the registration
     /// again.
-    /// - Returns: whether the registration must wait for the change.
+    /// - Returns: whether the registration must wait: for the change, or to be made again because Redis had no room.
     mutating func beginMembershipChange(_ record: UInt32, _ reply: Reply, now: Moment) -> Bool {
         let slot = records.address(of: record)
         if reply.verdict == .full {
@@ -108,7 +108,7 @@ extension Delivery {
         return true
     }
 
-    /// Ends a change, after Redis has recorded that the audiences are notified.
+    /// Ends a change, after Redis has recorded that the audiences are notified, or has refused the call for good.
     mutating func endMembershipChange(_ ticket: StoreTicket, now: Moment) {
         let change = membershipChanges.end(ChangingMember(ticket))
         records.free(change.departuresBlock)

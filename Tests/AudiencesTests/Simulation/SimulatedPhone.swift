@@ -20,7 +20,7 @@ struct SimulatedPhone {
     /// reaches the member later.
     var gotStateOnJoin = false
     var isDead = false
-    /// Whether the run skips the check of how often alerts rang on this phone. The reason is a push without
+    /// Whether the run leaves out the checks of repeated alerts and states on this phone. The reason is a push without
     /// an answer, or a limit of APNs on the token.
     var mayHaveRepeats = false
 

@@ -76,7 +76,7 @@ final class SimulatedWorker {
         return gauges[0]
     }
 
-    /// Whether records that were passed over wait to be read again.
+    /// Whether records that were passed over wait to be read again, or reading a partition pauses.
     func hasPassedOverRecords(at now: Int64) -> Bool {
         assignments.values.contains {
             !$0.isRevoking && (core.passedOverCount($0.coreIndex) > 0 || $0.pausedUntilMilliseconds > now)

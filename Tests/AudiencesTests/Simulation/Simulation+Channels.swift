@@ -70,8 +70,8 @@ extension Simulation {
         broadcastResults[command, default: [:]][isProduction ? .production : .sandbox] = text
     }
 
-    /// Checks that subscribers end with the newest state, never show an older one, and hear each alert at
-    /// most once.
+    /// Checks that each broadcast has a result, and that subscribers end with the newest state. If no fault explains
+    /// the opposite, they never go back to an older state, and hear each alert at most once and the newest one.
     func checkChannels() {
         let sent = commands.filter { $0.isSent && !$0.isStart }
         for (environment, all) in subscribers {

@@ -15,7 +15,8 @@ extension Simulation {
         checkChannels()
     }
 
-    /// Checks the rounds' gauges: when they show no member to reach, all members show the newest state.
+    /// Checks the rounds' gauges: in a run without faults, all permanent members show the newest state when the gauges
+    /// show no member to reach.
     func checkGauges() {
         var isReached = true
         for worker in workers {
@@ -46,7 +47,8 @@ extension Simulation {
         }
     }
 
-    /// Checks that each reached member is counted once, in the result of some command.
+    /// Checks in a run without faults that, for each outcome, the metrics count as many members as the results of all
+    /// commands.
     private func checkTotals() {
         guard parameters.kind == .calm, let worker = workers.first else { return }
         let counted = worker.core.memberOutcomeCounts(of: 0)
@@ -69,14 +71,14 @@ extension Simulation {
             .filter { !$0.isDead && !$0.hasLeft && !$0.isDevice && ($0.wasMemberThroughout || areServed) }
     }
 
-    /// The phones that were members from before the first command to the end and kept their token.
+    /// The phones, other than devices, that were members from before the first command to the end and kept their token.
     private var permanentMembers: [SimulatedPhone] {
         phoneNames.compactMap { phones[$0] }
             .filter { $0.wasMemberThroughout && !$0.isDead && !$0.hasLeft && !$0.isDevice }
     }
 
-    /// Checks that the members show the newest state at the end, and that no member showed an older state
-    /// after a newer one.
+    /// Checks that the members show the newest state at the end, and that no member showed an older state after a newer
+    /// one, if no fault explains the opposite.
     private func checkShown() {
         // No version supersedes the newest one, so the newest one must be fanned out.
         if commands.last?.isSent == false {
@@ -84,8 +86,8 @@ extension Simulation {
         }
         guard let last = commands.last(where: { $0.isSent && !$0.isStart }) else { return }
         for phone in membersWithNewestState where phone.shownContent != last.content {
-            // The store has lost the timestamp that it gave to an older state. So the newest state may come
-            // with an older timestamp, and the phone then ignores it. (R26)
+            // The store has lost the timestamp that it gave to an older state. So the newest state may come with an
+            // older timestamp, and the phone then ignores it (R26). Or a range has ended without its members.
             if wipe.count > 0,
                 phone.ignoredContents.contains(last.content) || mayHaveEndedWithoutMembers(phone, last.number)
             {
@@ -103,8 +105,8 @@ extension Simulation {
         }
     }
 
-    /// Checks that each member heard each alert at most once, and missed an alert only if it heard a newer
-    /// one.
+    /// Checks that each permanent member heard each alert at most once, and heard the newest alert, if no fault
+    /// explains the opposite.
     private func checkAlerts() {
         guard !hadCrash, !hadForcedMove else { return }
         let alerts = commands.filter { $0.hasAlert && $0.isSent && !$0.isStart }.map(\.number)
@@ -143,8 +145,9 @@ extension Simulation {
         }
     }
 
-    /// Checks the number of pushes. A member gets at most one for each command. The members of a range together
-    /// get at most one push each for each version that reached all of them, and one more.
+    /// Checks the number of pushes in a run without faults and without changes of members. A member gets at most one
+    /// for each command. The members of a range together get at most one push each for each version that reached all of
+    /// them, and one more.
     private func checkWork() {
         guard parameters.kind == .calm, !hadMembershipChange else { return }
         for phone in phones.values where phone.pushCount > commands.count {
@@ -163,7 +166,8 @@ extension Simulation {
         }
     }
 
-    /// Checks that the ranges' counts add up to the command's counts.
+    /// Checks that each command has a result, that each range counts all its members, and that the ranges' counts add
+    /// up to the command's counts, if no fault explains the opposite.
     private func checkResults() {
         for command in commands where command.isSent {
             guard let total = commandResults[command.number] else {
@@ -196,8 +200,8 @@ extension Simulation {
                     violations.append("\(command.number) counts \(counted) of \(members): \(text)")
                 }
             }
-            // A worker died after a range's counts were recorded and before its result was produced. If the
-            // ranges then change, these counts are lost.
+            // Counts may be lost. For example, a worker died after a range's counts were recorded and before its result
+            // was produced, and then the ranges changed.
             let mayLackCounts =
                 hadForcedMove || (hadCrash && parameters.kind == .ranges)
                 || wipe.unfinishedCommands.contains(command.number)

@@ -84,7 +84,8 @@ extension Simulation {
         for partition in partitions where owners[partition] == number { assign(partition, to: number) }
     }
 
-    /// Moves a partition to another worker. Chance decides whether the old owner may finish its work first.
+    /// Moves a partition to another worker, or to the same one again. Chance decides whether the old owner may finish
+    /// its work first.
     private func move(_ partition: Int) {
         let worker = workers[owners[partition]]
         guard let entry = worker.assignments[partition], !entry.isRevoking else { return }

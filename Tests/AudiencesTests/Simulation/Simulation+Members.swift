@@ -19,7 +19,8 @@ struct SimulatedChange {
     /// reads it for the first time.
     var readAgainAfter: Int?
     var isTaken = false
-    /// The newest content that the store had admitted when the core got this change.
+    /// The newest content that the store had admitted since the last start, when the core got this change; -1 if there
+    /// was none.
     var newestAdmittedContent = -1
 }
 
@@ -178,8 +179,8 @@ extension Simulation {
         }
     }
 
-    /// Checks that a member that has left gets no push. For a second after the leave it may get pushes that
-    /// were in flight, or for which its page had been read.
+    /// Checks that a member that has left gets no push. For a second after the core has reported the leave, the member
+    /// may get pushes that were in flight, or for which its page had been read.
     func checkHasNotLeft(_ token: String) {
         guard let name = phoneNamesByToken[token], let phone = phones[name], phone.hasLeft,
             phone.leftAcknowledgedMilliseconds < now - 1_000

@@ -236,7 +236,7 @@ extension Simulation {
         )
     }
 
-    /// - Returns: whether the token is alive.
+    /// - Returns: whether the token is alive; true for a broadcast.
     @discardableResult
     func receive(_ push: SimulatedWorker.Push, _ worker: SimulatedWorker, isResponseLost: Bool = false) -> Bool {
         guard !push.push.isBroadcast else {

@@ -15,7 +15,7 @@ struct SimulatedWipe {
     var count = 0
     /// The number of the loss after which the workers last began to read again.
     var lastReadAgainWipe = 0
-    /// The number of members whose registrations are not yet in the store again.
+    /// The number of registrations that are still to be read again, since the workers last began to read again.
     var missingMemberCount = 0
     /// Whether the worker is still giving back the records of the commands partition, before it reads the
     /// partition again. Until then it takes no commands.
@@ -89,8 +89,8 @@ extension Simulation {
             scheduledEvents.append((at, { [unowned self] in registerAgain(name, after: wipes) }))
         }
         wipe.isDraining = true
-        for number in commandsInCore.sorted() { workers[commandWorkerIndex].core.withdraw(UInt32(number)) }
-        for record in wipe.commandRecordsInCore.sorted() { workers[commandWorkerIndex].core.withdraw(record) }
+        workers[commandWorkerIndex].core
+            .withdraw { commandsInCore.contains(Int($0)) || wipe.commandRecordsInCore.contains($0) }
     }
 
     private func registerAgain(_ name: String, after wipes: Int) {
@@ -115,9 +115,9 @@ extension Simulation {
         wipe.unnoticedRanges.insert(range)
     }
 
-    /// Whether a range may have ended without its members. This can happen if a worker claims the range
-    /// before the worker notices that an operator has emptied the store. It notices this within a second, and
-    /// the restart of a server at once.
+    /// Whether a range may have ended without its members. This can happen if a worker claims the range before the
+    /// worker notices that an operator has emptied the store. The worker notices this within a second, and the restart
+    /// of a server at once.
     func mayHaveEndedWithoutMembers(_ range: SegmentRange, _ command: Int) -> Bool {
         wipe.unnoticedRanges.contains(range) && wipe.affectedCommands.contains(command)
     }

@@ -6,7 +6,7 @@ import Testbed
 
 @testable import Audiences
 
-/// Two workers and one audience in virtual time: real cores, and models of Kafka, the store and the phones. A
+/// One or two workers and one audience in virtual time: real cores, and models of Kafka, the store and the phones. A
 /// seed determines the run.
 final class Simulation {
     static let application = "com.example.match"
@@ -25,8 +25,8 @@ final class Simulation {
         /// The number of ranges that the admission granted.
         var rangeCount: UInt16 = 0
 
-        /// Whether the command was fanned out. No two commands have the same version. So if the outcome is
-        /// `duplicate`, this same command was fanned out before a crash.
+        /// Whether the command was fanned out. No two commands have the same version. So if the outcome is `duplicate`,
+        /// this same command was fanned out before.
         var isSent: Bool { ending == .fannedOut || ending == .outcome(.duplicate) }
     }
 
@@ -40,7 +40,7 @@ final class Simulation {
     var commits: [PartitionProgress]
     var workers: [SimulatedWorker] = []
     var owners: [Int] = []
-    /// The number of the worker that reads the commands.
+    /// The index of the worker that reads the commands.
     var commandWorkerIndex = 0
     var commands: [Command] = []
     /// Commands that the core of their worker has and has not given back.
@@ -56,7 +56,7 @@ final class Simulation {
     var trace: ((String) -> Void)?
     var workersMade = 0
     var nextToken = 0
-    /// The text of each range's last result, by command and range.
+    /// The text of each range's last result, by command and range; in a run of kind `ranges`, of its first result.
     var rangeResults: [Int: [SegmentRange: String]] = [:]
     var commandResults: [Int: String] = [:]
     var broadcastResults: [Int: [DeviceEnvironment: String]] = [:]
@@ -65,14 +65,14 @@ final class Simulation {
     /// Membership changes that the core has not reported as done.
     var changes: [SimulatedChange] = []
     var changesMade: UInt32 = 0
-    /// The newest state that the store has admitted.
+    /// The newest state that the store has admitted since the last start; -1 if there is none.
     var newestAdmittedContent = -1
     var memberResults = 0
     var invalidations = 0
     /// The number of pushes that phones have received, by range.
     var pushesByRange: [SegmentRange: Int] = [:]
-    /// `hadCrash`: a worker died. `hadForcedMove`: a partition moved before its owner had finished its work. Then
-    /// pushes may be repeated, and older states may follow newer ones.
+    /// `hadCrash`: a worker died. `hadForcedMove`: a partition moved before its owner had finished its work, or was
+    /// added. Then pushes may be repeated, and older states may follow newer ones.
     var hadCrash = false
     var hadForcedMove = false
     /// Whether partitions were added to the fan-out topic.
@@ -341,7 +341,6 @@ final class Simulation {
                         // A start always has an expiration, which follows from its maximum age.
                         expiration: command.isStart ? command.version.timestamp + 43_200 : -1,
                         staleDate: -1,
-                        alertVersion: nil,
                         identifier: identifier,
                         body: body,
                         layout: layout,

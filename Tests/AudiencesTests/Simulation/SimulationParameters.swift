@@ -58,7 +58,7 @@ struct SimulationParameters {
     var partitionAdditionPerMille = 0
     /// The number of times that the store loses all data.
     var wipes = 0
-    /// The maximum time in milliseconds after a loss until a member is in the store again.
+    /// The maximum time in milliseconds from the beginning of the reading again until a member's registration is read.
     var returnMaxMilliseconds = 0
 
     /// The numbers of ranges into which a command may be divided.

@@ -1,0 +1,60 @@
+import Delivery
+import LiveActivity
+import Testing
+
+@testable import Audiences
+
+/// Commands of one audience may come from several partitions, of which some are revoked: a producer need not key its
+/// records by audience.
+@Suite struct WithdrawalTests {
+    private struct Return: Equatable {
+        var record: UInt32
+        var ending: HandoverEnding
+    }
+
+    private func takeReturns(_ harness: RoundHarness) -> [Return] {
+        var returns: [Return] = []
+        while let command = harness.core.nextReturnedCommand() {
+            returns.append(Return(record: command.record, ending: command.ending))
+        }
+        return returns
+    }
+
+    /// Two commands that wait; the newer one carries the alert of the older one.
+    private func harnessWithCarriedAlert() -> RoundHarness {
+        let harness = RoundHarness()
+        harness.handOver(1, .update, hasAlert: true)
+        harness.handOver(2, .update)
+        return harness
+    }
+
+    @Test func `If only the carrier of an alert is withdrawn, the alert's command is sent itself`() throws {
+        let harness = harnessWithCarriedAlert()
+        harness.core.withdraw { $0 == 2 }
+        #expect(takeReturns(harness) == [Return(record: 2, ending: .withdrawn)])
+        harness.settle()
+        #expect(takeReturns(harness) == [Return(record: 1, ending: .fannedOut)])
+        let record = try #require(harness.results.first)
+        #expect(record.contains(#""c":1"#) && record.contains(#""alert""#))
+    }
+
+    @Test func `A command and the carrier of its alert are withdrawn together`() {
+        let harness = harnessWithCarriedAlert()
+        harness.core.withdraw { _ in true }
+        let returns = takeReturns(harness)
+        #expect(Set(returns.map(\.record)) == [1, 2] && returns.allSatisfy { $0.ending == .withdrawn })
+        harness.settle()
+        #expect(harness.instructions.isEmpty)
+    }
+
+    @Test func `A carrier whose partition stays keeps the alert`() throws {
+        let harness = harnessWithCarriedAlert()
+        harness.core.withdraw { $0 == 1 }
+        #expect(takeReturns(harness) == [])
+        harness.settle()
+        let endings = takeReturns(harness)
+        #expect(endings.contains(Return(record: 2, ending: .fannedOut)))
+        #expect(endings.contains(Return(record: 1, ending: .outcome(.superseded))))
+        #expect(try #require(harness.results.first).contains(#""alert""#))
+    }
+}
