@@ -1,6 +1,6 @@
 /// Limits the memory of a core: how much a record needs, and when unused blocks are freed.
 extension Delivery {
-    /// The bytes that one more record costs at most, without the record's blocks: its slot, its entries in
+    /// An estimate of the bytes that one more record needs, without the record's blocks: its slot, its entries in
     /// the queues of calls, productions, deferrals and commands to audiences, its change of audiences, and
     /// two activities.
     public static var bytesPerRecord: Int {
@@ -9,7 +9,7 @@ extension Delivery {
 
     /// Unused blocks are freed when their bytes exceed `blockBytesMax` divided by this number.
     private static var spareBytesDivisor: Int { 4 }
-    /// The interval between two releases. A release visits every free block, so it must be rare.
+    /// The shortest interval between two releases. A release visits every free block, so it must be rare.
     private static var releaseIntervalMilliseconds: Int64 { 1_000 }
 
     /// Frees blocks that nothing uses any more, for example after a backlog or after records of another size.

@@ -2,34 +2,34 @@ import LiveActivity
 import Numbers
 import Synchronization
 
-/// The core of one lane: decides about every record, and does no I/O. (R1)
+/// The core of one lane for registrations and for commands to single activities. It also reads the commands to
+/// audiences, and passes them to the core of audiences. It does no I/O. (R1)
 ///
-/// Each event is a call, with the `Moment` at which the event happened. An event is a record, a reply of the
-/// store, an answer of APNs, a delivery report of Kafka, or the passing of time. Decisions go out through queues:
-/// store calls, pushes, productions, and what the core of audiences must do. The shell empties the queues when it
-/// can. The same events in the same order give the same decisions, so a simulation can repeat any sequence of
-/// faults from its seed.
+/// Each event is a call, usually with the `Moment` at which the event happened. Events are, for example, a record, a
+/// reply of the store, an answer of APNs, a delivery report of Kafka, and the passing of time. Decisions go out
+/// through queues: store calls, pushes, productions, and what the core of audiences must do. The shell empties the
+/// queues when it can. The same events in the same order give the same decisions, so a simulation can repeat any
+/// sequence of faults from its seed.
 ///
 /// The steps of a command:
 /// - `receive` reads its record. While the command waits, newer commands of its activity may replace it.
 /// - The call `admit` asks Redis whether the command may be sent. If so, APNs gets its push.
-/// - When the command has an outcome, the core produces its result, and the call `settle` writes the outcome to
-///   Redis.
-/// - When Kafka has acknowledged the result and Redis the outcome, the ledger of the record's partition counts the
-///   record's offset as settled.
+/// - When the command has an outcome, the core produces its result. If Redis must know the outcome, the call `settle`
+///   writes it there. A superseded command may be counted instead, without a result (`SupersededCounting`).
+/// - When all of this is acknowledged, the ledger of the record's partition counts the record's offset as settled.
 ///
 /// What must hold:
-/// - At most one command of an activity is worked on at a time (`ActivitySlot.currentCommand`). All others wait
-///   without an admission, and a newer state still replaces them.
+/// - At most one command of an activity is worked on at a time (`ActivitySlot.currentCommand`). The others wait for
+///   their admission, and a newer state may still replace them.
 /// - A slot is freed only when no call, push or production names it. Otherwise a late reply would change
 ///   another record, to which the slot was given.
-/// - A record is settled in its partition's ledger exactly once, and only after all its calls and productions are
-///   acknowledged.
+/// - A record is settled in its partition's ledger at most once, and only after all its calls and productions are
+///   acknowledged. A dropped record is not settled.
 ///
 /// Two limits of these promises:
-/// - The settlement in Redis is sent together with the result, not after it. If the worker dies when Redis has
-///   the settlement and Kafka does not have the result, the next owner reads the record again. Its result then
-///   says `duplicate`, although its first outcome was never published.
+/// - The settlement in Redis is sent together with the result, not after it. If the worker dies when Redis has the
+///   settlement and Kafka does not have the result, the next owner reads the record again. Its result then says
+///   `duplicate`, or `superseded` or `ended` after a newer version, although its first outcome was never published.
 /// - The core does not check that a record's Kafka key is the id of its activity. If commands of one activity
 ///   are in two partitions, Redis still orders them by version. Commands with the same version have no order.
 public struct Delivery: ~Copyable {
@@ -45,37 +45,38 @@ public struct Delivery: ~Copyable {
     /// The last `aps` dictionary that was read. If the next command has the same dictionary, as many do, the
     /// dictionary is not decoded again.
     var lastAps = ApsCache()
-    /// The apps' contracts: what the phones of each app can decode.
+    /// The contracts of those apps that have one: what the phones of the app can decode.
     var contracts: LaneContracts
     var contractWarning: ContractWarning?
     var readAhead: ReadAhead
     var storeWatch = OutageWatch()
     /// When the lane next checks whether it has read ahead far enough after an outage (R21), a monotonic time;
-    /// `.max`: no store call and no push waits for this check.
+    /// `.max`: no check is planned.
     var readAheadCheckDueMilliseconds = Int64.max
     let supersededCounting: SupersededCounting
     var storeQueue: StoreQueue<StoreTicket>
     let applicationNames: ApplicationNames
-    /// Writes held commands. It is a property, so that its memory is reused.
+    /// Writes the commands that Redis stores: held commands, and those that the timetable keeps. It is a property, so
+    /// that its memory is reused.
     var heldCommandWriter = JSONWriter()
     var productions: ProductionQueue<Production>
     /// Commands that the producer has not yet taken for the deferred topic.
     var deferrals: ProductionQueue<Production>
-    /// Commands to audiences that the core of audiences has not taken yet.
+    /// Commands to audiences that the core of audiences has not taken yet, except those in `handoversReadAgain`.
     var handovers: IndexQueue<UInt32>
-    /// Commands to audiences that were settled before and are read again. They wait until Redis has the
-    /// audiences' members again.
+    /// Commands to audiences that were settled before and are read again. The core of audiences takes them only while
+    /// `membersAreComplete` is true.
     var handoversReadAgain: IndexQueue<UInt32>
-    /// Whether the store has the members of all audiences, as far as the shell knows. If not, the commands in
-    /// `handoversReadAgain` wait.
+    /// Whether the store has the members of all audiences, as far as the shell knows, or the shell does not wait for
+    /// them any longer (R26). If false, the commands in `handoversReadAgain` wait.
     public var membersAreComplete = true
     var membershipChanges: PendingMembershipChanges
-    /// When `reviewPoolQueues` next scans the commands that wait for pools, a monotonic time.
+    /// When `reviewPoolQueues` scans the commands that wait for pools again at the earliest, a monotonic time.
     var nextDeferralCheckMilliseconds: Int64 = .min
     let pools: PoolTable
     /// Never read. A type with an `Atomic` has a fixed address, so the compiler passes the core by its
-    /// address. Without this property, each call of a method that only reads would copy the whole struct of
-    /// 1,112 bytes. There are five such calls for each command.
+    /// address. Without this property, each call of a method that only reads would copy the whole struct of more than
+    /// 1,000 bytes, several times for each command.
     private let fixedAddress = Atomic<Bool>(false)
     /// What `nextPush` changed for the last push, so that `pushReturned` can undo it if no stream takes the
     /// push.
@@ -85,7 +86,8 @@ public struct Delivery: ~Copyable {
     private var countersByApplication: [ApplicationCounters]
     /// When unused blocks were last freed, a monotonic time.
     var lastBlockReleaseMilliseconds: Int64 = 0
-    /// The number of records that wait for a reply of the store before their next step.
+    /// The number of records that wait for a reply of the store before their next step. Not counted: records that only
+    /// report an event to a timetable, record an outcome, or confirm departures (`StoreTicket.Purpose.isAwaited`).
     public internal(set) var recordsAwaitingStore = 0
 
     public init(configuration: DeliveryConfiguration, now: Moment) {
@@ -100,8 +102,8 @@ public struct Delivery: ~Copyable {
         policies = PolicyTable(configuration.policies)
         contracts = LaneContracts(configuration.applications, salt: configuration.seed)
         let recordsMax = configuration.recordsMax
-        // The lane stops receiving at `activitiesReceivedMax`. Each registration that it has received by then
-        // may still release a held command of one more activity.
+        // The lane stops receiving at `activitiesReceivedMax`. Each record that it has received by then may still add
+        // one activity: for example, a registration may release a held command of another activity.
         let activitiesMax = Self.activitiesReceivedMax(configuration) + recordsMax
         // At most four calls name a record at a time. A tombstone has up to three calls for each app.
         let callsMax = recordsMax * max(4, configuration.applications.count * 3)
@@ -120,8 +122,8 @@ public struct Delivery: ~Copyable {
     }
 
     /// Returns the number of activities at which the lane stops receiving: twice the maximum number of records.
-    /// An activity keeps its slot for one spacing after its last push, even without a record. The factor 2 leaves
-    /// room for as many activities without records as with records.
+    /// Even without a record, an activity keeps its slot while it has a wait, such as the spacing after its last push.
+    /// The factor 2 leaves room for as many activities without records as with records.
     private static func activitiesReceivedMax(_ configuration: DeliveryConfiguration) -> Int {
         configuration.recordsMax * 2
     }
@@ -183,15 +185,15 @@ public struct Delivery: ~Copyable {
 
 /// Counters of one app for its metrics. They only grow.
 public struct ApplicationCounters: Sendable, Equatable {
-    /// Commands that another command in the lane replaced: a newer one, or one with the same version. Nearly all
-    /// are replaced before they reach Redis.
+    /// Commands that another command replaced while they waited in the lane: a newer one, one with the same version,
+    /// or an end, which also replaces a newer update. Nearly all are replaced before they reach Redis.
     public var coalescedCommands: UInt64 = 0
     /// Superseded commands that have no result of their own, because the command that replaced them counts
     /// them.
     public var supersededWithoutResult: UInt64 = 0
     /// How often a start found its device's budget empty.
     public var startBudgetWaits: UInt64 = 0
-    /// Commands that no phone could decode, whether they were rejected or sent with a warning.
+    /// Commands that no phone could decode, whether they were rejected or sent.
     public var undecodableCommands: UInt64 = 0
     /// Commands whose body was too large, and from which fields were dropped.
     public var trimmedBodies: UInt64 = 0
@@ -206,16 +208,15 @@ public struct DeliveryCounters: Sendable {
     public var coalescedCommands: UInt64 = 0
     public var pushes: UInt64 = 0
     public var retries: UInt64 = 0
-    /// Commands that asked for priority 10 and were admitted with priority 5, because the activity's budget did
-    /// not allow 10.
+    /// Admissions with priority 5 of commands that asked for 10, because the activity's budget did not allow 10.
     public var demotedPushes: UInt64 = 0
     /// Answers of APNs that limit an activity's token.
     public var limitAnswers: UInt64 = 0
-    /// Alerts that a newer state carried.
+    /// How often a newer state took over an older command's alert.
     public var alertsCarried: UInt64 = 0
-    /// Commands to audiences that were divided into ranges.
+    /// Commands to audiences or channels that the core of audiences wrote to the fan-out topic.
     public var fannedOutCommands: UInt64 = 0
-    /// The number of records with each outcome, by `Outcome.rawValue`. The elements after the last outcome stay 0.
+    /// How often each outcome occurred, by `Outcome.rawValue`. The elements after the last outcome stay 0.
     public var outcomes: InlineArray<16, UInt64> = .init(repeating: 0)
 
     public init() { precondition(Outcome.allCases.count <= outcomes.count, "every outcome has a counter") }

@@ -4,7 +4,7 @@ struct ActivitySlot: BitwiseCopyable {
     fileprivate let hash: UInt64
     let application: UInt16
     fileprivate(set) var phase = ActivityPhase.idle
-    /// How many attempts in a row failed because APNs could not take the push, whatever state the push
+    /// How many attempts in a row failed for a reason that only delays a push (R18), whatever state the push
     /// brought. Each failure lengthens the next wait.
     private(set) var serviceFaults: UInt8 = 0
     fileprivate let identifierBlock: Arena.Block
@@ -21,8 +21,9 @@ struct ActivitySlot: BitwiseCopyable {
     /// The pool from which the current command took its credit.
     var creditedPoolKind = PoolKey.Kind.unknownEnvironment
     var deferralWait = DeferralWait()
-    /// The end of the spacing, a monotonic time. This lane begins no command of the activity earlier. Redis makes the
-    /// final decision about the spacing.
+    /// The end of the spacing, a monotonic time. This lane begins no command of the activity earlier. The time is also
+    /// extended for other waits, for example while a Redis server is unavailable or a budget of starts is empty. Redis
+    /// makes the final decision about the spacing.
     private(set) var spacingEndMilliseconds: Int64 = 0
 
     fileprivate var identifier: UnsafeRawBufferPointer {
@@ -40,7 +41,7 @@ struct ActivitySlot: BitwiseCopyable {
     func mayHaveToWait(now: Moment) -> Bool { isWithinSpacing(now: now) || deferralWait.isSet }
 
     /// Returns the earliest end of the activity's waits, a monotonic time: the spacing, the wait for a
-    /// rider's carrier, the wait for a deferred command. Nil: the activity has no wait.
+    /// rider's carrier, the wait for a deferred command, the pause of such a command. Nil: the activity has no wait.
     @inline(__always)
     func pauseEndMilliseconds(now: Moment) -> Int64? {
         var end = isWithinSpacing(now: now) ? spacingEndMilliseconds : .max

@@ -6,11 +6,11 @@
 ///     idle ─► lookingUpToken ─► admitting ─► ready ◄─► inFlight ─► idle
 ///
 ///     lookingUpToken ─► holding ◄─► admitting        the command has no token
-///     admitting ─► registering                   another worker has a newer command; this one brought a token
+///     admitting ─► registering                   Redis has a newer, unsettled command; this one brought a token
 ///     inFlight ─► retiring ─► holding            the token is dead
 ///     inFlight ─► limiting                       APNs limits the token
 ///     inFlight ─► backingOff ─► ready            retried at once on another connection; a start ─► admitting
-///     inFlight, limiting ─► awaitingService      APNs could not take the push; a start ─► awaitingCredit or admitting
+///     inFlight, limiting ─► awaitingService      the push must be retried later; a start ─► awaitingCredit, admitting
 ///     ready ─► awaitingService                   the pool does not permit the retry
 ///
 /// Every phase with a current command except `retiring` also leads back to `idle`: when the command is finished, put
@@ -19,28 +19,29 @@ enum ActivityPhase: UInt8 {
     /// Nothing is under way. An activity is idle only within one call, in which `beginNextCommand` decides
     /// the next phase. Next: `lookingUpToken` or `admitting` when a command may be sent now; `awaitingCredit`
     /// or `awaitingReadAhead` when it must wait; `paused` when nothing may be sent until a time; `awakened`
-    /// when the activity is new. The slot is freed if no command waits and no spacing runs.
+    /// when the activity is new. The slot is freed if no command waits and the activity has no wait.
     case idle
-    /// Has received commands in the batch that is being read. Next: `idle` at the end of the batch.
+    /// Has a command that was received in the batch that is being read. Next: `idle` at the end of the batch.
     case awakened
-    /// The activity waits until its spacing has ended, until a deferred command is read again, or until a rider's
-    /// carrier is read. The timer is set. Next: `idle` when the timer fires; `awakened` when a command arrives after
-    /// the spacing.
+    /// The activity waits until its spacing has ended, until a deferred command is read again or its pause is over, or
+    /// until a rider's carrier is read. The timer is set. Next: `idle` when the timer fires; `awakened` when a command
+    /// arrives after the spacing.
     case paused
     /// A command may be sent, but the lane reads ahead (R21). Next: `idle` when reading ahead ends.
     case awaitingReadAhead
-    /// A command may be sent, but its pool has no free credit. Next: `idle` when the pool has a free credit, or when
-    /// the waiting commands are deferred. If the activity has a current command, a start that waited for APNs before,
-    /// the next phase is `admitting`.
+    /// A command may be sent, but its pool has no free credit. Next: `idle` when the pool has a free credit, when no
+    /// command waits any more, or when the activity moves to another pool. If the activity has a current command, a
+    /// start that waited for APNs before, the next phase is `admitting`.
     case awaitingCredit
     /// A start asks for its device's push-to-start token in Redis. Next: `admitting`, or `holding` when there
     /// is no token.
     case lookingUpToken
-    /// Redis is deciding about the current command. Next: `ready`; `holding` when the command has no token;
-    /// `registering` when another worker admitted a newer command and this one brought a token.
+    /// Redis is deciding about the current command, or the audiences that the activity left are being notified first.
+    /// Next: `ready`; `holding` when the command has no token; `registering` when Redis has a newer command that is
+    /// not settled, and the current command has an alert and brought a token.
     case admitting
-    /// Another worker admitted a newer command. Redis still registers the token of the current command,
-    /// because a command may be held for this token. Next: `idle`.
+    /// Redis has a newer command that is not settled. Redis still registers the token of the current command,
+    /// because the newer command may be held for this token. Next: `idle`.
     case registering
     /// The current command has no token and is being stored in Redis until one registers. Next:
     /// `lookingUpToken` or `admitting` when a token registered meanwhile.
@@ -51,18 +52,19 @@ enum ActivityPhase: UInt8 {
     /// The push was passed to a stream and is not answered. Next: `ready` when no stream took it. APNs'
     /// answer leads to `retiring`, `limiting`, `backingOff` or `awaitingService`.
     case inFlight
-    /// APNs answered that the token is dead. Redis retires the token, and the invalidation is being produced.
-    /// Next: `holding` when both are acknowledged.
+    /// APNs answered that the token is dead or unknown. Redis retires the token, and the invalidation is being
+    /// produced. Next: `holding` when both are acknowledged.
     case retiring
-    /// APNs limits the pushes to the token, and Redis records the limit. Next: `awaitingService`.
+    /// APNs limits the pushes to the token, and Redis records the limit. Next: `awaitingService`, or `idle` when a
+    /// newer state replaces the command or the command is deferred.
     case limiting
     /// APNs did not process the push, and the push is retried soon. The timer is set. Next: `ready`;
     /// `admitting` for a start; `awakened` or `paused` when a newer state replaces the command.
     case backingOff
-    /// APNs could not take the push of the current command, or the pool's retry budget is empty. The command waits
-    /// for the timer and has no credit. Attempts have no limit: the command enters this phase again after each failed
-    /// attempt. Next: `idle`, so that Redis admits the command again when its turn comes; for a start `admitting` or
-    /// `awaitingCredit`; `awakened` or `paused` when a newer state replaces the command.
+    /// The push of the current command failed for a reason that only delays it (R18), or the pool's retry budget is
+    /// empty. The command waits for the timer and has no credit. Attempts have no limit: the command may enter this
+    /// phase again after each failed attempt. Next: `idle`, so that Redis admits the command again when its turn comes;
+    /// for a start `admitting` or `awaitingCredit`; `awakened` or `paused` when a newer state replaces the command.
     case awaitingService
 
     // Each of these properties tests one bit and is inlined: an activity enters eight phases for each command
@@ -74,7 +76,7 @@ enum ActivityPhase: UInt8 {
     /// Whether the current command waits for the timer before its next attempt.
     @inline(__always) var isBackingOff: Bool { isOne(of: Self.backingOff.mask | Self.awaitingService.mask) }
 
-    /// Whether the current command counts as one of its pool's pushes in flight.
+    /// Whether the activity has one of its pool's credits, for its current command.
     @inline(__always) var holdsCredit: Bool { isOne(of: Self.creditMask) }
 
     /// Whether an activity in this phase may have a current command. Entering any other phase clears the

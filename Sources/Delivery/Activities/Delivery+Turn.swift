@@ -28,7 +28,8 @@ extension Delivery {
         }
     }
 
-    /// The monotonic time at which `advance` must be called next; nil if nothing waits for a time.
+    /// The monotonic time at which the shell must call `advance` next and then empty the queues; nil if nothing waits
+    /// for a time.
     public var nextDueMilliseconds: Int64? {
         var nextMilliseconds = activities.nextTimerMilliseconds ?? .max
         if let due = storeQueue.dueMilliseconds { nextMilliseconds = min(nextMilliseconds, due) }
@@ -95,7 +96,7 @@ extension Delivery {
 
     /// Moves the activity's credit to `pool`, the pool of its current command. The environment may have been
     /// unknown when the credit was taken.
-    /// - Returns: false if that pool has its maximum of pushes in flight.
+    /// - Returns: false if that pool has no free credit.
     @inline(__always)
     mutating func moveCredit(of activity: UInt32, to pool: PoolIdentifier, now: Moment) -> Bool {
         let poolKey = PoolKey(pool)
@@ -128,8 +129,8 @@ extension Delivery {
         finish(record, .expired)
     }
 
-    /// Makes the activity pause until the spacing, the wait for a rider's carrier or the wait for a deferred
-    /// command has ended. Removes an activity that has none of these waits.
+    /// Makes the activity pause until the first of its waits ends (`ActivitySlot.pauseEndMilliseconds`), or for a
+    /// shorter time if a wait is long. Removes an activity without a wait.
     private mutating func pause(_ activity: UInt32, now: Moment) {
         guard let pauseEnd = pauseEndMilliseconds(of: activity, now: now) else { return activities.remove(activity) }
         activities.enter(.paused, activity, untilMilliseconds: pauseEnd)
@@ -164,8 +165,8 @@ extension Delivery {
         beginNextCommand(of: activity, now: now)
     }
 
-    /// Drops a current command that needs another attempt. Its partition was revoked, so the next owner makes
-    /// the attempt.
+    /// Drops a current command that must wait or needs another attempt. Its partition was revoked, so the next owner
+    /// reads the command again.
     mutating func dropCurrent(of activity: UInt32, now: Moment) {
         let (record, hadCredit) = (activities[activity].currentCommand, activities[activity].phase.holdsCredit)
         // `enter` comes first, because it clears the current command. Otherwise `drop`, which puts the record's rider

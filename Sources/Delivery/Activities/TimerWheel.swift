@@ -65,7 +65,7 @@ struct TimerWheel: ~Copyable {
         count -= 1
     }
 
-    /// Moves every activity that is due at `nowMilliseconds` to `dueIndices`.
+    /// Moves the activities that are due to `dueIndices`: those of all slots that have begun by `nowMilliseconds`.
     mutating func fire(nowMilliseconds: Int64, into dueIndices: inout IndexQueue<UInt32>) {
         let nowTick = nowMilliseconds / Self.slotMilliseconds
         guard nowTick > firedTick else { return }

@@ -1,10 +1,9 @@
 import LiveActivity
 
-/// Rejects commands that no phone of their app could decode. APNs would accept them, and the phones would
-/// show nothing.
+/// Finds commands that no phone of their app could decode. APNs would accept them, and the phones would show nothing.
 extension Delivery {
-    /// How many states were compared completely with their shapes. The lane remembers a state that it has
-    /// compared, and does not compare it again.
+    /// How many states were compared completely with their shapes since the contracts were loaded, because the lane
+    /// remembered no result for them.
     public var statesCompared: UInt64 { contracts.comparedStates }
 
     /// Rejects a command that no phone could decode, unless its app is configured to get only a warning.
@@ -42,7 +41,7 @@ extension Delivery {
     ) -> Bool {
         countUndecodableCommand(application)
         let rejectsMismatches = contracts.rejectsMismatches(application)
-        // The message of a dead letter may quote the value, because the dead letter has the whole record
+        // The message of a dead letter may quote the value, because the dead letters' topic has whole records
         // anyway. The message of a warning goes to the log, which must not have personal data.
         if rejectsMismatches || contractWarning == nil {
             let message = contracts.message(
@@ -74,12 +73,13 @@ extension Delivery {
     }
 }
 
-/// A command that is sent although no phone could decode it, because its app is configured to get only a
+/// A command that is not rejected although no phone could decode it, because its app is configured to get only a
 /// warning.
 public struct ContractWarning: Equatable, Sendable {
     public var application: Int
     /// Where the command was read first: topic, partition and offset.
     public var source: String
-    /// The path in the content, the value's type there, and the type that the contract expects.
+    /// What does not fit the contract: the path in the content, what is there, and what the contract expects; or the
+    /// attributes type that the contract does not have. Values of the content are not quoted.
     public var message: String
 }

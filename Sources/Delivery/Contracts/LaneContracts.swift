@@ -1,6 +1,6 @@
 import LiveActivity
 
-/// The contracts of one lane's apps, and the states that are known to fit them.
+/// The contracts of one lane's apps, and the recent states that are known to fit them or not.
 struct LaneContracts: ~Copyable {
     /// The number of states that are remembered as fitting: 32 KiB of digests. A power of two, because bits
     /// of the digest are the index.
@@ -34,13 +34,11 @@ struct LaneContracts: ~Copyable {
     /// The last state that did not fit, for each value of the digest's lowest bits. Remembered, because
     /// producers repeat such states. Empty if no app has a contract.
     private let recentMismatches: UnsafeMutableBufferPointer<RecentMismatch>
-    /// The keys and fixed bytes of the last states that fit. If a new state has the same keys, the decoder
-    /// checks only the values that differ.
+    /// The last states that fit, and the places of their values. If a new state differs from one of them only in
+    /// values, the decoder checks only the values that differ.
     var templates: RecentStateTemplates
-    /// How many states were compared completely with their shapes, because the lane remembered no result for
-    /// them.
     private(set) var comparedStates: UInt64 = 0
-    /// The number that `ApsCache` gave to the last `aps` dictionary that fits, and the app of its command.
+    /// The number that `ApsCache` gave to the last `aps` dictionary that fits (0: none), and the app of its command.
     private var lastDictionaryNumber: UInt64 = 0
     private var lastApplication: UInt16 = 0
 
@@ -71,9 +69,9 @@ struct LaneContracts: ~Copyable {
     /// Returns why no phone of the app could decode the command; nil if a phone could, or if the app has no
     /// contract.
     ///
-    /// A state is not compared in three cases: its `aps` dictionary has the same bytes as the last one; its
-    /// digest is remembered; or it has the keys of a remembered state, and the decoder has checked the values
-    /// that differ.
+    /// A state is not compared in three cases: its `aps` dictionary has the same bytes as the last one that fits; its
+    /// digest is remembered; or it differs from a remembered state only in values, and the decoder has checked these
+    /// values.
     /// - Parameter dictionaryNumber: the number of the `aps` dictionary; the same number means the same bytes.
     ///   (``ApsCache``)
     mutating func mismatch(

@@ -5,8 +5,8 @@ struct DeferralState: BitwiseCopyable {
     /// How often the command has been deferred, over all its readings.
     private(set) var count: UInt16 = 0
     private(set) var cause = DeferralCause.pool
-    /// Whether the push has been offered to its pool: `reviewPoolQueues` found it ready at an earlier check. Only
-    /// then may it be deferred because of its pool.
+    /// Whether the push has been offered to its pool: `reviewPoolQueues` found it ready at an earlier check, and the
+    /// lane did not hold the pool's pushes back. Only then may it be deferred because of its pool.
     var wasOffered = false
     /// The activity's `serviceFaults` at the time when the command was deferred.
     var serviceFaults: UInt8 = 0

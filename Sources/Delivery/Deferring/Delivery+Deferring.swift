@@ -13,7 +13,9 @@ import Numbers
 /// - APNs did not accept its last push.
 ///
 /// One second in the lane is enough in two cases: the command was deferred before, or the lane is more than half
-/// full, counted in records or in their bytes.
+/// full, counted in records or in their bytes. Two kinds of commands are deferred at once: a command whose push must
+/// pause for longer than `deferredDelayMilliseconds`, and an admitted start of a blocked pool whose partition is
+/// revoked.
 ///
 /// After APNs has not accepted a push, its command pauses. The pause grows with the faults that its activity had in a
 /// row, up to minutes. The end of the pause and the number of faults are written beside the command. The deferred topic
@@ -46,12 +48,12 @@ extension Delivery {
     /// Replaces a longer `deferAfterMilliseconds` for a command that was deferred before, and while the lane
     /// is more than half full.
     private static var earlyOverdueAfterMilliseconds: Int64 { 1_000 }
-    /// The longest pause that the configuration allows. A longer pause is cut: it can only come from a wrong clock of
-    /// the worker that deferred the command.
+    /// The longest pause that the configuration allows. A longer pause is cut: it can only come from a wrong clock, or
+    /// from a header that no worker wrote.
     private static var pauseMillisecondsMax: Int64 { 3_600_000 }
 
     /// Begins to write a command to the deferred topic. The caller has removed the command from its waiting
-    /// list.
+    /// list, or has ended its turn as the current command.
     private mutating func deferCommand(_ record: UInt32, _ cause: DeferralCause, now: Moment) {
         records.completeBody(of: record)
         completeIdentifier(of: record)
@@ -66,9 +68,9 @@ extension Delivery {
         if records[record].refundDrawForDeferral() { call(.refundStart, record) }
     }
 
-    /// Makes the activity's newer states wait until the deferred command is read again. Does nothing in a
-    /// lane with many activities, because each wait keeps the slot of an activity. Redis then decides about
-    /// each state.
+    /// Makes the activity's newer states wait until the deferred command is read again or is late. Does nothing for a
+    /// start. Does nothing in a lane with many activities either, because each wait keeps the slot of an activity.
+    /// Redis then decides about each state.
     private mutating func awaitDeferredCommand(_ record: UInt32, now: Moment) {
         guard !records[record].isStart, activities.count <= records.limit else { return }
         let delayMilliseconds = configuration.deferredDelayMilliseconds + DeferralWait.latenessMillisecondsMax
@@ -200,7 +202,7 @@ extension Delivery {
     }
 
     /// Checks the commands that wait for each pool. Finishes those that have expired or that a newer one
-    /// replaces, and defers those that will not be sent soon.
+    /// replaces, drops those whose partition is revoked, and defers those that will not be sent soon.
     mutating func reviewPoolQueues(now: Moment) {
         guard pools.queuedCount > 0, nextDeferralCheckMilliseconds <= now.monotonicMilliseconds else { return }
         nextDeferralCheckMilliseconds = now.monotonicMilliseconds + Self.checkIntervalMilliseconds

@@ -1,13 +1,14 @@
 import LiveActivity
 
-/// A record that the shell must produce. The shell passes the record's delivery report to `productionEnded`.
+/// A record that the shell must produce, or the end of a trace. The shell passes the record's delivery report to
+/// `productionEnded`.
 public struct Production: Sendable, Equatable, BitwiseCopyable {
     public enum Kind: UInt8, Sendable, BitwiseCopyable {
         case result, invalidation, deadLetter
         /// A command for the deferred topic.
         case deferral
-        /// The command ends without a result, so no record is written. The shell may note the end in the
-        /// command's trace, and then acknowledges the production.
+        /// The source record ends without a result, so the shell writes no record. The shell may note the end in the
+        /// source record's trace, and then acknowledges the production.
         case trace
     }
 
@@ -30,9 +31,10 @@ public struct Production: Sendable, Equatable, BitwiseCopyable {
 /// How the production of a record ended.
 public enum ProductionReport: Sendable {
     case acknowledged
-    /// Kafka did not take the record, and the core produces it again.
+    /// Kafka did not take the record. The core produces it again; or, if it is a deferred command whose pool sends
+    /// again, the core queues the command for its activity.
     case failed
-    /// The broker refuses the record because of its size.
+    /// The broker or the Kafka client refuses the record because of its size.
     case tooLarge
 }
 
@@ -47,23 +49,24 @@ public struct PushResult {
         case retryNow
         /// APNs has a fault, or refuses everything that this provider sends. The push is sent again later.
         case retryLater
-        /// APNs limits this token. Retry later, and push to the activity less often.
+        /// APNs limits this token or channel. Retry later, and push to it less often.
         case limited
-        /// The token is dead.
+        /// APNs says that the token is dead.
         case tokenDead
         /// APNs does not know the token, or Causeway uses the wrong environment. The token is retired only if
-        /// APNs accepts other tokens, because then the environment is right.
+        /// `acceptsOtherTokens`, because then the environment is right.
         case tokenSuspect
         /// The token belongs to another topic (bundle id), or Causeway uses the wrong topic. The token is kept.
         case topicSuspect
-        /// A broadcast's channel does not exist any more.
+        /// A broadcast's channel does not exist in this environment.
         case channelGone
-        /// APNs refused this push for good, for a reason that does not concern its token. The token is kept.
+        /// APNs refused this push for good, for a reason that does not concern its token, or the pool did not send it
+        /// because it is malformed. The token is kept.
         case rejected
         /// The push was sent and no answer came, so a phone may have it.
         case ambiguous
 
-        /// Whether the answer decides about this push or its token. Such an answer shows that APNs works.
+        /// Whether the answer decides about this push or its token. Such an answer counts as a sign that APNs works.
         package var isDecision: Bool {
             switch self {
             case .accepted, .limited, .tokenDead, .tokenSuspect, .channelGone, .rejected: true
@@ -75,22 +78,23 @@ public struct PushResult {
     public var disposition: Disposition
     /// HTTP status; 0 without an answer.
     public var status: UInt16
-    /// APNs' reason, or Causeway's own reason if there was no answer. The core keeps at most 64 bytes.
+    /// APNs' reason, of which the core keeps at most 64 bytes; empty if there is none. The record then gets Causeway's
+    /// own reason.
     public var reason: UnsafeRawBufferPointer
     /// What an operator should do about the reason; empty: nothing.
     public var advice: StaticString
     /// From when on APNs calls the token dead, UNIX milliseconds. Only an answer 410 has this time; -1: none.
     public var invalidAtMilliseconds: Int64
-    /// When the push was sent, UNIX milliseconds; -1 if it was not sent.
+    /// When the push was sent, UNIX milliseconds; -1 if it was not sent completely.
     public var sentMilliseconds: Int64
     public var answeredMilliseconds: Int64
     /// The number of the pool's connection that sent the push; 0: none. A retry avoids that connection.
     public var connection: UInt32
-    /// Whether the pool's retry budget allows another attempt.
+    /// Whether the pool may retry a push now (`RetryPermission`).
     public var isRetryPermitted: Bool
     /// Whether a refusal can be blamed on the push's token: the pool's circuit breaker is closed, and APNs has
-    /// accepted a push of the pool since it last refused a token as unknown or as one of another topic. If false,
-    /// the configuration of the app is probably wrong, not the token.
+    /// accepted a push of the pool to a device since it last refused a token as unknown or as one of another topic. If
+    /// false, the configuration of the app may be wrong, not the token.
     public var acceptsOtherTokens: Bool
 
     public init(
@@ -137,9 +141,10 @@ public struct IncomingRecord {
     /// The time that Kafka has for the record, UNIX milliseconds; -1 if it has none.
     public var timestampMilliseconds: Int64
     public var key: UnsafeRawBufferPointer?
-    /// Nil for a tombstone.
+    /// Nil if the record has no value. On the registrations topic, such a record is a tombstone.
     public var value: UnsafeRawBufferPointer?
-    /// The trace header of the record; empty if there is none. The core only keeps it for `RecordView.trace`.
+    /// The trace header of the record; empty if there is none. The core does not decode it, and keeps it for
+    /// `RecordView.trace`.
     public var trace: UnsafeRawBufferPointer
 
     public init(

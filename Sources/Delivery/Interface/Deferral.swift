@@ -3,14 +3,14 @@ import LiveActivity
 /// What the deferred topic stores beside a command, so that its next reading continues where this reading
 /// stopped. (R19)
 public struct Deferral: Sendable, Equatable, BitwiseCopyable {
-    /// The record from which the command was first read. The command's results name this record as their
-    /// source.
+    /// The record from which the command was first read; for a command that Redis held, the record whose token released
+    /// it. The command's results name this record as their source.
     public var topic: RecordTopic
     public var partition: Int32
     public var offset: Int64
     /// How often the command has been deferred, over all its readings.
     public var count: UInt16
-    /// The time that Kafka has for the record from which the command was first read, UNIX milliseconds; -1: none.
+    /// The time that Kafka has for that record, UNIX milliseconds; -1: none.
     public var recordMilliseconds: Int64
     /// When a lane received that record, UNIX milliseconds; -1: not known.
     public var receivedMilliseconds: Int64
@@ -22,12 +22,12 @@ public struct Deferral: Sendable, Equatable, BitwiseCopyable {
     /// The number of superseded commands that this command's result must count, because they have no results
     /// of their own.
     public var supersededCount: UInt32
-    /// When the token that the command brings was registered, UNIX milliseconds.
+    /// When the token in the deferred record was registered, UNIX milliseconds. Not used if the record has no token.
     public var registeredAtMilliseconds: Int64
-    /// For a start: the claim under which Redis may have admitted it. Each reading of the deferred record has a
-    /// new claim and names this one too. Redis lets a new claim replace the named one, once. Without this, Redis
-    /// would not admit the start again if its worker died just before the push, and the start would be lost
-    /// (simulation `deferrals`, seed 981). (R16)
+    /// For a start: the claim under which Redis may have admitted it. Each reading of the deferred record has a new
+    /// claim and names this one too. Redis lets a new claim replace the named one, once. Without this, Redis would not
+    /// admit the start again after an earlier admission, and the start would be lost (simulation `deferrals`, seed
+    /// 981). (R16)
     public var claim: UInt64
     /// Whether the start was held in Redis. If so, Redis keeps it until the lane settles the outcome.
     public var isHeldStart: Bool
@@ -40,8 +40,8 @@ public struct Deferral: Sendable, Equatable, BitwiseCopyable {
     public var statePriority: UInt8
     /// Whether the lane removed an alert because it was too old. The result says so.
     public var isAlertExpired: Bool
-    /// How many attempts of the activity failed in a row because APNs could not take the push. Each failure makes
-    /// the next pause longer.
+    /// How many attempts in a row to push to the activity failed for a reason that only delays a push (R18). Each
+    /// failure makes the next pause longer, up to a maximum.
     public var serviceFaults: UInt8
     /// The push is not tried before this time, UNIX milliseconds; 0: it may be sent at once.
     public var pauseEndMilliseconds: Int64
@@ -93,9 +93,11 @@ public enum DeferralCause: UInt8, Sendable, CaseIterable, BitwiseCopyable {
     case pool
     /// The budget of starts of the command's device is empty.
     case startBudget
-    /// The command's activity may not send yet: the spacing after its last push runs, or APNs limits its token.
+    /// The command's activity may not send yet, for example because the spacing after its last push is not over, or
+    /// because APNs limits its token.
     case pace
-    /// The command waits for the next attempt of a push that APNs could not take, or for the pool's retry budget.
+    /// The command's push failed for a reason that only delays it (R18), and waits for its next attempt or for the
+    /// pool's retry budget.
     case retry
 
     public var name: StaticString {

@@ -2,7 +2,7 @@ import LiveActivity
 
 /// The limits, policies and apps of one lane's core.
 public struct DeliveryConfiguration: Sendable {
-    /// An app that commands may name.
+    /// An app that records may name.
     public struct Application: Sendable {
         /// The bundle id, UTF-8.
         public var bundleIdentifier: [UInt8]
@@ -10,7 +10,8 @@ public struct DeliveryConfiguration: Sendable {
         public var hasProduction: Bool
         /// Whether the app has a pool for APNs' sandbox.
         public var hasSandbox: Bool
-        /// The policy of commands that name none: an index into ``DeliveryConfiguration/policies``.
+        /// The app's default policy: an index into ``DeliveryConfiguration/policies``. It applies to registrations, to
+        /// commands that name no policy, and to held or deferred commands whose policy is not configured any more.
         public var policy: Int
         /// The app's contract, which says what its phones can decode; nil if none is configured.
         public var contract: ContractRule?
@@ -30,40 +31,42 @@ public struct DeliveryConfiguration: Sendable {
     /// The policies, 1 to ``policiesMax``. A command may name one of them. Otherwise its app's default policy
     /// applies.
     public var policies = [Policy(name: "default")]
-    /// The names of the topics from which commands come. The default id of a command begins with one of them.
+    /// The names of the topics that the core reads. The default id of a command begins with the name of the topic from
+    /// which the command was first read.
     public var commandsTopic: [UInt8] = Array("causeway.commands".utf8)
     public var registrationsTopic: [UInt8] = Array("causeway.registrations".utf8)
     public var deferredTopic: [UInt8] = Array("causeway.deferred".utf8)
-    /// The maximum number of records in the lane, each from its receipt until it is settled: 64 to 4,194,304.
-    /// `worker.commandsPerLane` and the worker's memory budget set this number.
+    /// The maximum number of records in the lane, each from its receipt until it is settled or dropped: 64 to
+    /// 4,194,304. `worker.commandsPerLane` and the worker's memory budget set this number.
     public var recordsMax = 131_072
     /// The lane stops receiving when the texts, tokens and bodies of its records have this many bytes. At
     /// least 1.
     public var blockBytesMax = Int.max
-    /// The maximum number of pushes of one pool in flight (admitted and not answered). Further commands wait
-    /// without an admission, and a newer state still replaces them.
+    /// The maximum number of commands of one pool that are being admitted, or are admitted and not answered. Further
+    /// commands wait without an admission, and a newer state still replaces them.
     public var pushesInFlightPerPoolMax = 2_000
-    /// How long a push waits after APNs could not take it. After the n-th fault in a row of its activity, the
-    /// wait is `retryBaseMilliseconds * 2^n`, at most `retryMaxMilliseconds`. A push that is retried at once waits
-    /// only `retryBaseMilliseconds`. From each wait, a random part of up to a half is removed (jitter). The waits
-    /// grow to minutes, because Apple asks for this after a 500 or 503.
+    /// How long a push waits after it failed for a reason that only delays it (R18). After the n-th such failure in a
+    /// row of its activity, the wait is `retryBaseMilliseconds * 2^n`, at most `retryMaxMilliseconds`. A push that is
+    /// retried at once waits only `retryBaseMilliseconds`. From each wait, a random part of up to a half is removed
+    /// (jitter). The waits grow to minutes, because Apple asks for this after a 500 or 503.
     public var retryBaseMilliseconds: Int64 = 200
     public var retryMaxMilliseconds: Int64 = 300_000
     /// How long a push waits if the pool's retry budget does not permit its retry. A random part of up to a half
-    /// is removed (jitter). If the wait after the activity's faults is longer, the push waits for that time.
+    /// is removed (jitter). If the wait after the activity's failures is longer, the push waits for that time.
     public var retryBudgetPauseMilliseconds: Int64 = 30_000
-    /// How long an alert waits for a newer state that another worker admitted but did not settle. If this
-    /// lane reads that state in time, the state carries the alert.
+    /// How long an alert waits for a newer state that Redis has and that is not settled, usually because another
+    /// worker admitted it. If this lane reads that state in time, the state carries the alert.
     public var riderWaitMilliseconds: Int64 = 10_000
-    /// How long a command may be in the lane before it is deferred. It is not deferred if the lane expects to
-    /// send it within `deferredDelayMilliseconds`.
+    /// How long a command may be in the lane before it is deferred. The limit is at most a second in a lane that is
+    /// more than half full, and for a command that was deferred before. A command is not deferred if the lane expects
+    /// to send it within `deferredDelayMilliseconds`.
     public var deferAfterMilliseconds: Int64 = 10_000
-    /// A deferred command is read again after this time.
+    /// A deferred command is read again after this time, or earlier if a blocked pool of the lane sends again.
     public var deferredDelayMilliseconds: Int64 = 30_000
     /// If a lane is behind by more than this many records of the commands topic, it begins to read ahead. While it
     /// reads ahead, it begins no command.
     public var readAheadLagRecords: Int64 = 10_000
-    /// The longest time that a lane reads ahead, even if it is still far behind.
+    /// The longest time that a lane reads ahead without a break, even if it is still far behind.
     public var readAheadMaxMilliseconds: Int64 = 30_000
     /// Which superseded commands get results of their own.
     public var supersededResults = SupersededResultMode.countedWhenBehind
@@ -79,7 +82,7 @@ public struct DeliveryConfiguration: Sendable {
         self.seed = seed
     }
 
-    /// The numbers that can change while the lane runs.
+    /// The parts that can change while the lane runs.
     public var settings: ReloadableSettings {
         ReloadableSettings(
             policies: policies,
@@ -166,15 +169,15 @@ public struct DeliveryConfiguration: Sendable {
 public enum SupersededResultMode: String, Sendable, CaseIterable {
     /// The command gets a result of its own.
     case each
-    /// The command gets a result of its own, except in a backlog: from when its lane is known to be behind by more
-    /// than `readAheadLagRecords` until the lane ends reading ahead. In a backlog, the command is only counted, as
-    /// with `counted`.
+    /// The command gets a result of its own, except in a backlog. A backlog begins when the lane is known to be behind
+    /// by more than `readAheadLagRecords`, and ends when the lane is behind by less and has ended reading ahead. In a
+    /// backlog, the command is only counted, as with `counted`.
     case countedWhenBehind
     /// The command gets no result of its own. The result of the command that superseded it has the count.
     case counted
 }
 
-/// The numbers of a ``DeliveryConfiguration`` that can change while the lane runs.
+/// The parts of a ``DeliveryConfiguration`` that can change while the lane runs.
 public struct ReloadableSettings: Sendable {
     /// The policies. Each keeps its position, because records name a policy by its position. New policies are
     /// appended; a removed policy stays.

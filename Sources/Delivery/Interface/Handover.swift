@@ -1,14 +1,14 @@
 import LiveActivity
 
-/// How the core of audiences finished a command to an audience.
+/// How the core of audiences ended its work on a command to an audience or channel.
 public enum HandoverEnding: Sendable, Equatable, BitwiseCopyable {
     /// The command has an outcome and gets a result. Never `invalid`, because a faulty record is rejected
     /// when it is read.
     case outcome(Outcome)
-    /// The command was divided into ranges, and the fan-out topic has them. The command's result is written
-    /// when the last range is done.
+    /// The fan-out topic has a record for each range and each broadcast of the command. The core of audiences writes
+    /// the command's result when the last of them is done.
     case fannedOut
-    /// The core of audiences decided nothing, because the command's partition is being revoked. The next
+    /// The core of audiences decided nothing, because the command's partition is being revoked or was lost. The next
     /// owner reads the command again.
     case withdrawn
 }
@@ -27,14 +27,15 @@ public struct ChangingMember: Sendable, Hashable, BitwiseCopyable {
 ///
 /// The record's view has the other data: ``RecordView/memberIdentifier(_:)``, ``RecordView/token``,
 /// ``RecordView/environment``, ``RecordView/registeredAtMilliseconds``, ``RecordView/frequentUpdates``,
-/// ``RecordView/shownVersion``. The bytes are valid until ``Delivery/membershipChanged(_:now:)``.
+/// ``RecordView/supportsChannels``, ``RecordView/shownVersion``. The bytes are valid until
+/// ``Delivery/membershipChanged(_:now:)``.
 public struct MembershipChange {
     public let member: ChangingMember
     public let joinedAudiences: AudienceList
     /// Whether the member was already in all of the audiences in `joinedAudiences`.
     public let wasMemberOfAll: Bool
     public let leftAudiences: AudienceList
-    /// When the member left `leftAudiences`, UNIX milliseconds. A registration from this time or earlier does not
-    /// make it a member again.
+    /// When the member left `leftAudiences`, UNIX milliseconds; 0 if it left none. A registration from this time or
+    /// earlier does not make the activity or device a member again.
     public let leftAtMilliseconds: Int64
 }

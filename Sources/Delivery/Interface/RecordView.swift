@@ -10,24 +10,24 @@ public struct RecordView {
     public var event: Event { slot.event }
     public var environment: DeviceEnvironment { slot.environment }
     public var application: Int { Int(slot.application) }
-    /// 5 or 10. Before the admission this is the priority that the command asks for; afterwards, the priority
-    /// that the budget allowed.
+    /// 5 or 10 for a command. Before the admission this is the priority that the command asks for; afterwards, the
+    /// priority that the budget allowed.
     public var priority: UInt8 { slot.allowance.priority != 0 ? slot.allowance.priority : slot.priority }
     /// The index of the record's policy.
     public var policy: Int { Int(slot.policy) }
-    /// The policy that the command names; empty if it names none and its app's policy applies.
+    /// The policy that the command names; empty if it names none and its app's policy applies. Not for a registration.
     public var policyName: UnsafeRawBufferPointer { slot.bytes(slot.policyName) }
     public var isDemoted: Bool { slot.allowance.isDemoted }
     /// Pushes of priority 10 that the activity's budget allows after this one; -1 if the budget was not used.
     public var budgetLeft: Int { Int(slot.allowance.budgetLeft) }
     public var attempts: UInt8 { slot.attempts }
-    /// Whether the push that `nextPush` has just returned was attempted before.
+    /// Whether the push that `nextPush` has just returned was attempted before, by this lane or in an earlier reading.
     public var isRetry: Bool { slot.attempts > 1 }
     public var version: Version { slot.version }
-    /// The `apns-expiration` that is sent to APNs, UNIX seconds.
+    /// The `apns-expiration` that is sent to APNs, UNIX seconds; -1 until this lane sends the push.
     public var expiration: Int64 { slot.sentExpiration }
     public var apnsIdentifier: (UInt64, UInt64) { slot.apnsIdentifier }
-    /// The connection of the last attempt; 0 before the first. The next attempt avoids it.
+    /// The connection of this lane's last attempt; 0: there was none. The next attempt avoids this connection.
     public var avoidedConnection: UInt32 { slot.avoidedConnection }
     public var outcome: Outcome { slot.outcome }
     /// The number of superseded commands that this command's result must count, because they have no results
@@ -50,10 +50,11 @@ public struct RecordView {
     /// Whether Causeway made the command, because the lifetime of the activity's policy was over.
     public var isLifetimeCommand: Bool { slot.isLifetimeCommand }
     /// The number of results that the record has had already. A record that brings a token may have one for
-    /// its own command, and one for each held command that the token releases.
+    /// its own command, if it is a command, and one for each held command that the token releases.
     public var resultsBefore: Int { Int(slot.resultsBefore) }
 
-    /// The activity's id; empty if the record names none.
+    /// The activity's id. Empty if the record names none, and usually if the record is invalid. For a tombstone: the
+    /// record's key, which may also be the id of a device.
     public var activity: UnsafeRawBufferPointer { slot.bytes(isOfAudience ? BlockRange() : slot.subject) }
     /// The command's id. If the command brought none, this is empty until the core makes one: when the command is
     /// held, deferred, handed over to the core of audiences or finished.
@@ -61,14 +62,14 @@ public struct RecordView {
     public var device: UnsafeRawBufferPointer { slot.bytes(isOfAudience ? BlockRange() : slot.device) }
     public var attributesType: UnsafeRawBufferPointer { slot.bytes(slot.attributesType) }
     public var token: UnsafeRawBufferPointer { slot.tokenBytes }
-    /// APNs' reason, Causeway's own reason, or the code of the record's fault; empty if there is none.
+    /// A reason of APNs, of Redis or of Causeway, or the code of the record's fault; empty if there is none.
     public var reason: UnsafeRawBufferPointer { slot.bytes(slot.reason) }
     public var detail: UnsafeRawBufferPointer { slot.bytes(slot.detail) }
     /// The names of the fields that were dropped because the body was too large, separated by commas; empty
     /// if there are none.
     public var droppedFields: UnsafeRawBufferPointer { slot.bytes(slot.droppedFields) }
-    /// The request body. Its address does not change while the push is in flight. The body may be freed when the
-    /// record has its outcome.
+    /// A command's request body. Its address does not change while the push is in flight. The body may be freed when
+    /// the record has its outcome.
     public var body: UnsafeRawBufferPointer { slot.body.bytes }
 
     /// Apple's `aps` dictionary as received, except for what the core changes: the timestamp, the alert, and fields
@@ -77,8 +78,8 @@ public struct RecordView {
     /// The JSON fields beside `aps`, without braces; empty if there are none.
     public var payloadMembers: UnsafeRawBufferPointer { slot.layout.payloadMembers.bytes(in: body) }
 
-    /// Writes the command as a record of the commands topic. Redis stores this record if the command is held or if
-    /// the timetable keeps the command. The deferred record and the fan-out records are also made from it.
+    /// Returns the command as a record of the commands topic. Redis stores this record if the command is held or if
+    /// the timetable keeps the command. The deferred record is also made from it.
     ///
     /// - Parameter app: the app's bundle id.
     public func commandRecord(app: UnsafeRawBufferPointer) -> CommandRecord {
@@ -91,8 +92,8 @@ public struct RecordView {
         if isStart, isOfAudience { record.activity = activityTemplate } else if isStart { record.device = device }
         record.requestsChannel = slot.requestsChannel
         record.payloadMembers = payloadMembers
-        // The topic's name may be so long that the default id is longer than an id may be. Then this record
-        // has no id, and the command gets the default id of the registration that releases it.
+        // The topic's name may be so long that the default id is longer than an id may be. Then this record has no id.
+        // The next reader makes a default id: for a held command, from the registration that releases it.
         if commandIdentifier.count <= Limits.commandIdentifierBytes { record.identifier = commandIdentifier }
         record.sequence = version.sequence
         record.priority = slot.priority
@@ -110,7 +111,8 @@ public struct RecordView {
     public var audience: UnsafeRawBufferPointer {
         slot.bytes(isOfAudience && !slot.isOfChannel ? slot.subject : BlockRange())
     }
-    /// The channel's id, in ``environment``, if the command names a channel itself; otherwise empty.
+    /// The channel's id, in ``environment``, if the command is for a channel; empty if it is for an audience or
+    /// activity.
     public var channel: UnsafeRawBufferPointer { slot.bytes(slot.isOfChannel ? slot.subject : BlockRange()) }
     /// Whether the command requests a broadcast channel for its audience, even if the configuration does not.
     public var requestsChannel: Bool { slot.requestsChannel }
@@ -144,7 +146,7 @@ public struct RecordView {
     var isHeldStart: Bool { slot.isHeldStart }
     /// Whether the record had been settled before and is read again because Redis lost data.
     public var isReadAgain: Bool { slot.isReadAgain }
-    /// The priority with which the state is sent if its alert is removed: 5 or 10.
+    /// The priority with which a command's state is sent if its alert is removed: 5 or 10.
     public var statePriority: UInt8 { slot.statePriority }
     var isAlertExpired: Bool { slot.isAlertExpired }
     /// Whether the record brings a token: its own, or the token that released a held start.
@@ -155,8 +157,8 @@ public struct RecordView {
 
     /// For a dead letter: the record's key as received; nil if the record had none.
     public var deadLetterKey: UnsafeRawBufferPointer? { slot.recordKey.map(slot.bytes) }
-    /// For a dead letter: the record's value as received; nil if the record had none, or if the dead letter with the
-    /// value would be too large for its topic.
+    /// For a dead letter: the record's value as received; nil if the record had none, or if Kafka refused the dead
+    /// letter with the value because of its size.
     public var deadLetterValue: UnsafeRawBufferPointer? {
         slot.deadLetterValue == .asReceived ? slot.body.bytes : nil
     }

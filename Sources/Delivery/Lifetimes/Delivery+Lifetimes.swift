@@ -1,11 +1,12 @@
 import LiveActivity
 
 /// Limits how long activities live, if their policy does. A timetable in Redis stores when each activity is
-/// due. The worker's `LifetimeKeeper` produces a command that ends a due activity. (R34)
+/// due. The worker's `LifetimeKeeper` produces a command that ends a due activity, or starts it again. (R34)
 ///
 /// What must hold:
 /// - If a record shows that an activity began, lives or has ended, the record settles only when the timetable has this
-///   fact. If the record is read again, it reports the fact again, because Redis may have lost the fact.
+///   fact, or Redis has refused it for good. If the record is read again, it reports the fact again, because Redis may
+///   have lost the fact.
 /// - The keeper produces the command that ends an activity as often as necessary. The command names the life that it
 ///   ends, and Redis admits it only while the timetable has this life. So a late or repeated command ends no later
 ///   life.
@@ -59,8 +60,8 @@ extension Delivery {
         }
     }
 
-    /// Whether this is a start after a lifetime that the keeper must not make again: a new start would have the same
-    /// outcome, or Redis holds this start until a token registers.
+    /// Whether this is a start after a lifetime that the keeper must not make again: it has expired, was refused or is
+    /// invalid, or Redis holds it until a token registers.
     private func isFinalRestart(_ slot: UnsafePointer<RecordSlot>) -> Bool {
         guard slot.pointee.isLifetimeRestart, !slot.pointee.isReadAgain else { return false }
         return switch slot.pointee.outcome {
@@ -69,9 +70,9 @@ extension Delivery {
         }
     }
 
-    /// Whether the token died after the command that ends its activity was made. If so, an earlier attempt of
-    /// this command ended the activity, and its answer was lost. If the user had dismissed the activity
-    /// earlier, the 410 would have an earlier time. (Apple, "Handling notification responses from APNs")
+    /// Whether the token died after the command that ends its activity was made. If so, the core assumes that an
+    /// earlier attempt of this command ended the activity, and that its answer was lost. If the user had dismissed the
+    /// activity earlier, the 410 would have an earlier time. (Apple, "Handling notification responses from APNs")
     func wasEndedByEarlierAttempt(_ slot: UnsafePointer<RecordSlot>) -> Bool {
         slot.pointee.tokenRefusal == .unlessRegisteredSince
             && slot.pointee.invalidAtMilliseconds >= slot.pointee.version.timestamp * 1_000
@@ -154,7 +155,7 @@ extension Delivery {
     func lifetimeCheck<Bytes>(of slot: UnsafePointer<RecordSlot>) -> StoreCall<Bytes>.Operation {
         let identifier = lifetimeIdentifier(of: slot)
         // The lease is the time for which the keeper does not make the command again, because this record is still
-        // worked on. If the command is deferred, it is read again at the latest `deferAfterMilliseconds` and
+        // worked on. If the command is deferred, it is usually read again within `deferAfterMilliseconds` plus
         // `deferredDelayMilliseconds` after its receipt. The factor 2 is a reserve.
         let leaseMilliseconds =
             2 * (configuration.deferAfterMilliseconds + configuration.deferredDelayMilliseconds)
@@ -202,8 +203,8 @@ extension Delivery {
             )
     }
 
-    /// Settles a start that is read again, and does not send it. Reports to the timetable that the activity
-    /// began, because Redis may have lost this.
+    /// Settles a start that is read again, and does not send it. If the start's policy limits the lifetime, reports to
+    /// the timetable that the activity was alive, because Redis may have lost this.
     mutating func settleStartReadAgain(_ record: UInt32, _ command: Command, from value: UnsafeRawBufferPointer) {
         guard policies.hasLifetimes, command.audience.isAbsent, command.channel.isAbsent,
             policies.lifetimeMilliseconds(records[record].policy) > 0
@@ -242,9 +243,9 @@ extension Delivery {
         } else {
             records.enter(.received, record)
             if hasEnded || hasStartOrEnd(activity) {
-                // Redis says that the life has ended or has a newer state, or a start or an end of the producer is
-                // under way and may change the life before Redis knows it. This command ends here. If the timetable
-                // still has the life, the keeper makes another command.
+                // Redis says that the life has ended or has a newer state, or refused the call; or a start or an end of
+                // the producer is under way and may change the life before Redis knows it. This command ends here. If
+                // the timetable still has the life, the keeper makes another command.
                 finish(record, .superseded)
             } else if records[record].isLifetimeRestart, !policies.restartsAfterLifetime(records[record].policy) {
                 finish(record, .expired)
@@ -276,7 +277,8 @@ extension Delivery {
 
     /// Merges a command with the last waiting one, if at least one of them is the end of a lifetime. This end has no
     /// state, so it replaces no state. An update that is not newer than the end is sent before the end, even if the
-    /// update is read later. A start or an end of the producer replaces the end of a lifetime.
+    /// update is read later. A newer update ends as `ended`, except one that already waits. A start or an end of the
+    /// producer replaces the end of a lifetime.
     /// - Returns: false if a waiting command superseded the record and its slot is freed.
     mutating func mergeLifetimeEnd(_ record: UInt32, with tail: UInt32, of activity: UInt32, now: Moment) -> Bool {
         guard records[tail].isLifetimeEnd else {

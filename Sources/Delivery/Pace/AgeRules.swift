@@ -1,12 +1,12 @@
 /// The maximum ages of what is sent and registered. The core follows these rules, and so does other code that predicts
 /// the core's decisions. The age of a command counts from `aps.timestamp`, the age of a registration from its own
-/// time. Times are UNIX seconds, unless a name says milliseconds. (R20)
+/// time. Times are UNIX seconds and ages are seconds, unless a name says milliseconds. (R20)
 package enum AgeRules {
     /// The system ends an activity after this time (Apple, "ActivityKit"), so an older update changes nothing. This
     /// time also limits an `apns-expiration` that comes from a stale date. An update that is admitted in time may still
     /// arrive later, because of its retries.
     package static let updateSecondsMax: Int64 = 8 * 3_600
-    /// The Lock Screen shows no activity for longer than this, whether it has ended or not (Apple,
+    /// The Lock Screen shows no activity for longer than this, whether the activity has ended or not (Apple,
     /// "ActivityKit").
     package static let endSecondsMax: Int64 = 12 * 3_600
 
@@ -32,8 +32,8 @@ package enum AgeRules {
     /// How long a push-to-start token counts as useful after its registration: 90 days.
     private static let pushToStartMillisecondsMax: Int64 = 90 * 86_400_000
 
-    /// Whether a registration is so old that it is useless: its activity has ended, or its push-to-start token has
-    /// expired in Redis. A compacted topic keeps registrations forever, so most of them are this old.
+    /// Whether a registration is so old that it is useless: its activity has ended, or its push-to-start token counts
+    /// as expired. A compacted topic keeps registrations forever, so most of them are this old.
     package static func isRegistrationExpired(
         registeredAtMilliseconds: Int64,
         isPushToStart: Bool,

@@ -1,8 +1,9 @@
 /// Detects that a service (Redis, or one pool of APNs) was unavailable while calls or pushes waited for it.
-/// The lane then holds them back until it has read the records of the outage, so that newer states replace
+/// The lane then holds them back until it has read ahead (`ReadAhead.isReadAheadDone`), so that newer states replace
 /// older ones. Does no I/O; time is an argument. (R21)
 struct OutageWatch: BitwiseCopyable {
-    /// The service counts as unavailable when calls or pushes have waited this long without a response.
+    /// The service counts as unavailable when calls or pushes have waited this long without a response. After the lane
+    /// has read ahead, the time counts from the end of reading ahead.
     static let outageMilliseconds: Int64 = 5_000
 
     /// Since when calls or pushes have waited without a response; `.max`: nothing waits.
@@ -15,7 +16,7 @@ struct OutageWatch: BitwiseCopyable {
     /// older than a state that the lane has read meanwhile.
     private(set) var readAheadEndWallMilliseconds = Int64.min
 
-    /// Whether calls or pushes are held back, as of the last call of `isHeldBack`.
+    /// Whether calls or pushes are held back: from the call of `isHeldBack` that finds an outage to `noteReadAheadEnd`.
     var isReadingAhead: Bool { readingAheadSinceMilliseconds != .max }
 
     mutating func noteWaiting(now: Moment) {
@@ -28,8 +29,8 @@ struct OutageWatch: BitwiseCopyable {
         waitingSinceMilliseconds = awaitsMore ? now.monotonicMilliseconds : .max
     }
 
-    /// Whether calls or pushes are held back until the lane has read ahead. While the service stays
-    /// unavailable, the lane reads ahead before each new attempt.
+    /// Whether calls or pushes are held back until the lane has read ahead. If the service stays silent for
+    /// `outageMilliseconds` after that, the lane reads ahead once more.
     @inline(__always)
     mutating func isHeldBack(now: Moment) -> Bool {
         guard readingAheadSinceMilliseconds != .max || isUnavailable(now: now) else { return false }

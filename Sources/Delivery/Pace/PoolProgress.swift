@@ -1,23 +1,22 @@
 /// Decides from a pool's recent rate of answers whether the pushes that wait for it can be sent soon.
 ///
-/// Does no I/O; time is an argument. The rate is measured over a span in which pushes waited all the time,
-/// and which lasts at least `spanMillisecondsMin`. A pool is blocked if it would need more than
-/// `delayMilliseconds` at that rate to send the waiting pushes. The pool is no longer blocked when answers
-/// come fast enough again.
+/// Does no I/O; time is an argument. The rate is measured over a span that begins while pushes wait, and lasts at
+/// least `spanMillisecondsMin`. A pool is blocked if it would need more than `delayMilliseconds` at that rate to send
+/// the waiting pushes. The pool is no longer blocked when answers come fast enough again, or when a span ends in which
+/// answers came and after which no push waits.
 struct PoolProgress: BitwiseCopyable {
     private(set) var isBlocked = false
-    /// When the span of measurement began; `.max`: no push waits, and no span has begun.
+    /// When the span of measurement began; `.max`: no span has begun.
     private var spanBeginMilliseconds: Int64 = .max
-    /// The number of answers since the span began. Only answers that decide about a push or its token count.
+    /// The number of answers since the span began. Only answers count that `PoolTable.noteDecision` calls progress.
     private var answerCount: Int64 = 0
 
-    /// Begins a span when a push begins to wait, unless a span has begun.
+    /// Begins a span when a push or an activity begins to wait for the pool, unless a span has begun.
     mutating func beginSpanIfNeeded(now: Moment) {
         guard spanBeginMilliseconds == .max else { return }
         beginSpan(now: now)
     }
 
-    /// Counts an answer that decides about a push or its token.
     @inline(__always) mutating func countResponse() { answerCount &+= 1 }
 
     /// Ends the block of a pool if answers come fast enough. Called after each counted answer of a blocked pool.

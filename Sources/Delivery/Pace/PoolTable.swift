@@ -19,27 +19,30 @@ extension PoolKey.Kind {
     init(_ environment: DeviceEnvironment) { self = environment == .production ? .production : .sandbox }
 }
 
-/// Counts the pushes in flight of each pool, and queues activities that wait for a credit and pushes that
-/// wait for a stream. The pools are fixed at start. One core owns the table. (R22)
+/// Counts the credits that each pool's activities have taken, and queues activities that wait for a credit and pushes
+/// that wait for a stream. The pools are fixed at start. One core owns the table. (R22)
 ///
 /// No pool takes another pool's credits. If an activity's environment is not known, the activity uses the
-/// production pool's credits. While the production pool is blocked, such activities use credits of a third
-/// kind. Otherwise a sandbox activity among them would wait for the production pool.
+/// production pool's credits, or the sandbox pool's if the app has no other pool. While the production pool of an app
+/// with both pools is blocked, such activities use credits of a third kind. Otherwise a sandbox activity among them
+/// would wait for the production pool.
 final class PoolTable {
-    /// The maximum number of admitted pushes of a blocked pool. Their answers show when the pool works again.
-    /// All other pushes wait without an admission, so they draw on no budget.
+    /// While a pool is blocked and this many of its credits are taken, no further credit is free. The answers to the
+    /// pushes with these credits show when the pool works again. All other commands wait without an admission, so they
+    /// draw on no budget.
     static let blockedCreditsMax = 64
 
     private struct State: ~Copyable {
         var readyPushes: IndexQueue<UInt32>
         var activitiesAwaitingCredit: IndexQueue<UInt32>
         /// The number of credits in use. An activity takes a credit before its command is admitted, and returns the
-        /// credit when the command is finished or must wait.
+        /// credit when the command is finished, deferred, dropped or put back, or waits for the service
+        /// (`ActivityPhase.holdsCredit`).
         var creditsTaken = 0
         var progress = PoolProgress()
         /// Whether the app has this pool. For `unknownEnvironment`: whether it has both pools.
         let exists: Bool
-        /// The pool whose credits an activity uses while its environment is not known.
+        /// The pool that is assumed for an activity while its environment is not known (`poolKey(of:_:)`).
         let assumedKind: PoolKey.Kind
 
         init(configuration: DeliveryConfiguration, activitiesMax: Int, exists: Bool, assumedKind: PoolKey.Kind) {
@@ -131,7 +134,7 @@ final class PoolTable {
         return states[poolKey.position].creditsTaken < creditsMax
     }
 
-    /// Removes the next activity from the queue, if the pool has a credit for it. The caller takes the
+    /// Removes and returns the next activity from the queue, if the pool has a credit for it. The caller takes the
     /// credit.
     func popForFreeCredit(of poolKey: PoolKey) -> UInt32? {
         hasCredit(of: poolKey) ? popAwaitingCredit(of: poolKey) : nil
@@ -178,8 +181,9 @@ final class PoolTable {
 
     // MARK: - Outages
 
-    /// Notes an answer that decides about a push of this pool or its token. Such an answer shows that APNs
+    /// Notes an answer that decides about a push of this pool or its token. Such an answer counts as a sign that APNs
     /// works.
+    /// - Parameter isProgress: false if APNs refused a token that may be right, so that the push waits.
     func noteDecision(of poolKey: PoolKey, isProgress: Bool, delayMilliseconds: Int64, now: Moment) {
         let position = poolKey.position
         outageWatches[position].noteResponse(awaitsMore: !states[position].readyPushes.isEmpty, now: now)

@@ -1,6 +1,6 @@
 /// Decides when a lane reads ahead. A lane that is far behind keeps only the newest state of each activity
-/// before it admits anything. So a backlog of millions of commands needs only one push for each activity.
-/// (R21)
+/// before it admits anything. So a backlog of many commands needs only one push for each activity, as far as the lane
+/// has room for the commands. (R21)
 ///
 /// Does no I/O: decides from how far the partitions are behind, how full the lane is, and the time.
 /// Activities that may begin wait until the end of reading ahead (`ActivityPhase.awaitingReadAhead`).
@@ -9,9 +9,10 @@ struct ReadAhead {
         /// Activities begin when their commands are read. Next: `reading` when the lane is behind by more
         /// than `readAheadLagRecords`, the limit.
         case off
-        /// No activity begins. Newer states replace those that wait. Next: `off` when the lane has caught up,
-        /// or was behind by less than half of the limit for `smallLagMilliseconds`; `emptying` when the lane
-        /// is too full or has waited too long. With each of these changes, the waiting activities begin.
+        /// No activity begins. Newer states replace those that wait. Next: `off` when the lane has caught up, or was
+        /// behind by less than half of the limit for `smallLagMilliseconds`; `emptying` when the lane is more than
+        /// three quarters full or has read ahead for `readAheadMaxMilliseconds`. With each of these changes, the
+        /// waiting activities begin.
         case reading
         /// The waiting activities begin, which makes room in the lane. Next: `reading` when there is room
         /// again and the lane is still behind by more than the limit; `off` when the lane is not so far
@@ -60,8 +61,8 @@ struct ReadAhead {
     private var recordsBehind: Int64 = 0
     /// The sum of `Lag.knownRecords` over the lane's partitions of the commands topic.
     private var recordsKnownBehind: Int64 = 0
-    /// Since when the lane is behind by less than half of `readAheadLagRecords`; `.max` while it is behind by
-    /// more.
+    /// Since when the lane is behind by less than half of `readAheadLagRecords`; `.max` while it is behind by at least
+    /// half, and before the first report of a lag.
     private var smallLagSinceMilliseconds: Int64 = .max
 
     init(_ configuration: DeliveryConfiguration) { apply(configuration) }
@@ -71,7 +72,8 @@ struct ReadAhead {
         readingMillisecondsMax = configuration.readAheadMaxMilliseconds
     }
 
-    /// The monotonic time at which reading ahead ends at the latest; nil when the lane does not read ahead.
+    /// The monotonic time at which reading ahead ends if the lag does not change; nil when the lane does not read
+    /// ahead.
     var dueMilliseconds: Int64? { phase == .reading ? min(smallLagDueMilliseconds, readingLimitDueMilliseconds) : nil }
 
     private var readingLimitDueMilliseconds: Int64 { readingSinceMilliseconds + readingMillisecondsMax }

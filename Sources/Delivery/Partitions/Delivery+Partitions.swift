@@ -13,8 +13,8 @@ extension Delivery {
     }
 
     /// Notes which records of a newly assigned partition had been settled before. They are read again because
-    /// Redis lost what they wrote. The lane processes them as usual, but they ring no alert and start no
-    /// activity.
+    /// Redis lost what they wrote. The lane processes them, but they ring no alert, start no activity, and write no
+    /// result that says nothing new. (R25)
     ///
     /// - Parameters:
     ///   - settledBelow: all records below this offset had been settled.
@@ -37,8 +37,9 @@ extension Delivery {
     ///   - metadata: the metadata of the commit, as `progress` wrote it. Any other text is refused.
     ///   - logEnd: the offset that the next record written to the partition gets. Settled offsets from `logEnd` on are
     ///     ignored, because they have no record yet.
-    /// - Returns: how many records are skipped. Nil if the metadata was refused: then every record from
-    ///   `committedOffset` on is processed.
+    /// - Returns: how many settled offsets below `logEnd` the metadata names. Nil if the metadata was refused, or if
+    ///   the partition is not assigned. If the metadata was refused, every record from `committedOffset` on is
+    ///   processed.
     public mutating func resume(
         _ index: UInt32,
         at committedOffset: Int64,
@@ -48,7 +49,8 @@ extension Delivery {
         partitions[index]?.pointee.ledger.resume(at: committedOffset, metadata: metadata, logEnd: logEnd)
     }
 
-    /// Returns the offset and the metadata to commit for a partition; nil before the lane receives its first record.
+    /// Returns the offset and the metadata to commit for a partition; nil before the lane receives the partition's
+    /// first record, and if the partition is not assigned.
     public func progress(_ index: UInt32) -> PartitionProgress? {
         guard let offset = committableOffset(index), let partition = partitions[index] else { return nil }
         let ranges = partition.pointee.ledger.settledRanges
@@ -58,13 +60,13 @@ extension Delivery {
         )
     }
 
-    /// Returns a number that grows with each record that is settled. While it is unchanged, the caller need
-    /// not read the metadata of `progress` again.
+    /// Returns a number that grows with each record that is settled or skipped; 0 if the partition is not assigned.
+    /// While it is unchanged, the caller need not read the metadata of `progress` again.
     public func progressRevision(_ index: UInt32) -> UInt64 { partitions[index]?.pointee.ledger.revision ?? 0 }
 
     /// Begins to revoke a partition. The lane begins no further record of the partition. It drops waiting
     /// records without an outcome, because the next owner reads them again. Records that are under way
-    /// continue to their results.
+    /// continue to their results, or until they need another attempt.
     public mutating func beginRevoking(_ index: UInt32, now: Moment) {
         guard let partition = partitions[index], partition.pointee.phase == .assigned else { return }
         partition.pointee.phase = .revoking
@@ -78,7 +80,8 @@ extension Delivery {
     }
 
     /// Drops a record of a revoked partition, unless a step of it is under way. A start that backs off is not
-    /// dropped: Redis admitted it, and only the holder of its claim may send it.
+    /// dropped: Redis admitted it, and only the holder of its claim may send it. If the start's pool is blocked, the
+    /// start is deferred together with the claim.
     private mutating func dropUnlessUnderWay(_ record: UInt32, now: Moment) {
         let slot = records.address(of: record)
         let activity = slot.pointee.activity
@@ -108,14 +111,16 @@ extension Delivery {
         }
     }
 
-    /// Whether a partition that is being revoked has no unsettled record left.
+    /// Whether an assigned partition has no record left that is neither settled nor dropped. False if the partition is
+    /// not assigned.
     public func isDrained(_ index: UInt32) -> Bool { partitions[index]?.pointee.unsettledCount == 0 }
 
-    /// Returns the number of a partition's records that are not settled.
+    /// Returns the number of a partition's received records that are neither settled nor dropped; 0 if the partition
+    /// is not assigned.
     public func unsettledCount(_ index: UInt32) -> Int { partitions[index]?.pointee.unsettledCount ?? 0 }
 
-    /// Returns the approximate monotonic time at which the oldest unsettled record was received; nil if all
-    /// records are settled.
+    /// Returns the approximate monotonic time at which the oldest unsettled record was received; nil if all received
+    /// records are settled or dropped, or if the partition is not assigned.
     public func oldestUnsettledMilliseconds(_ index: UInt32) -> Int64? {
         guard let partition = partitions[index], partition.pointee.unsettledCount > 0 else { return nil }
         return partition.pointee.receiptTimes.milliseconds(of: partition.pointee.ledger.committableOffset)
@@ -133,7 +138,7 @@ extension Delivery {
     }
 
     /// Returns the offset that may be committed, because every record below it is settled; nil before the lane receives
-    /// the partition's first record.
+    /// the partition's first record, and if the partition is not assigned.
     public func committableOffset(_ index: UInt32) -> Int64? {
         guard let partition = partitions[index], partition.pointee.ledger.nextOffset > 0 else { return nil }
         return partition.pointee.ledger.committableOffset
@@ -144,8 +149,8 @@ extension Delivery {
 public struct PartitionProgress: Sendable, Equatable {
     /// Every record below this offset is settled.
     public var committableOffset: Int64
-    /// The metadata of the commit: which records from `committableOffset` on are settled. Empty if there are
-    /// none.
+    /// The metadata of the commit: which records from `committableOffset` on are settled, as far as the metadata may
+    /// name them and has room. Empty if it names none.
     public var metadata: [UInt8]
 
     package init(committableOffset: Int64, metadata: [UInt8]) {

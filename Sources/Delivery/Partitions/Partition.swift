@@ -3,7 +3,7 @@ struct Partition: AssignedPartition, ~Copyable {
     enum Phase {
         /// The lane receives the partition's records and works on them.
         case assigned
-        /// The lane begins no record, and records under way settle. The partition is released when no record
+        /// The lane begins no record, and records under way continue. The partition is released when no record
         /// is left or the time for this is over.
         case revoking
     }
@@ -15,7 +15,7 @@ struct Partition: AssignedPartition, ~Copyable {
     let topic: RecordTopic
     let number: Int32
     var readAgainOffsets = ReadAgainOffsets()
-    /// The number of records of this assignment that are received and not settled.
+    /// The number of records of this assignment that are received, and neither settled nor dropped.
     var unsettledCount = 0
     var lag = ReadAhead.Lag()
 

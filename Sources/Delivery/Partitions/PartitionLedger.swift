@@ -1,12 +1,12 @@
 /// Tracks which records of one assigned partition are settled, and so which offset may be committed. (R10)
 ///
-/// The base is the committable offset: every offset below it is settled. The ledger has one bit for each
-/// offset from the base on. Some offsets have no record, because of compaction or transaction markers. They
+/// The base is the committable offset: every offset below it is settled. From the base on, the ledger has one bit for
+/// each of `windowOffsets` offsets. Some offsets have no record, because of compaction or transaction markers. They
 /// count as settled as soon as the lane receives a later offset.
 ///
-/// Settled offsets above the base are written to the metadata of the commit (`SettledOffsetsText`). The next
-/// owner's ledger reads them before the first record (`resume`). When the next owner reads one of these
-/// records, the ledger answers `settledBefore`.
+/// Settled offsets above the base are written to the metadata of the commit, as far as there is room
+/// (`SettledOffsetsText`). The next owner's ledger reads them before the first record (`resume`). When the next owner
+/// reads one of these records, the ledger answers `settledBefore`.
 package struct PartitionLedger: ~Copyable {
     package enum ReceiveResult {
         case accepted
@@ -21,14 +21,14 @@ package struct PartitionLedger: ~Copyable {
     private let settledBits: UnsafeMutablePointer<UInt64>
     /// The next offset to read after a restart. It never falls once the lane has received a record.
     package private(set) var committableOffset: Int64
-    /// One above the highest received offset.
+    /// One above the highest received offset; 0 before the first record.
     package private(set) var nextOffset: Int64
-    /// Grows with each record that is settled. A gap without records does not change it, because no owner
-    /// reads the gap.
+    /// Grows with each record that is settled, or that an earlier owner settled and this lane skips. A gap without
+    /// records does not change the number, because no owner reads the gap.
     package private(set) var revision: UInt64 = 0
     private var isStarted = false
-    /// One above the highest offset that an earlier owner settled. Below it, a bit may be set although the
-    /// lane has not received the record yet.
+    /// One above the highest offset that an earlier owner settled; `.min`: none is known. Below it, a bit may be set
+    /// although the lane has not received the record yet.
     private var resumedEnd: Int64 = .min
     /// Settled offsets that the commit's metadata must not name, because `settle` was called with
     /// `isPublished: false`; nil until there is one. In a backlog of commands with tokens, nearly all settled
@@ -49,7 +49,8 @@ package struct PartitionLedger: ~Copyable {
         unpublishedBits?.deallocate()
     }
 
-    /// The number of offsets from the first unsettled one to the last received one.
+    /// The number of offsets from the first unsettled one to the last received one; not above 0 before the first
+    /// record.
     package var span: Int64 { nextOffset - committableOffset }
 
     /// Whether the window of bits has room for `offset` now.
@@ -60,8 +61,8 @@ package struct PartitionLedger: ~Copyable {
         return offset - committableOffset < Int64(windowOffsets)
     }
 
-    /// Notes that the lane received the record at `offset`, which is not settled yet. Detects an offset that
-    /// came before, so that no record is processed twice.
+    /// Notes that the lane received the record at `offset`. Detects an offset that came before, and a record that an
+    /// earlier owner settled, so that no record is processed twice.
     package mutating func receive(_ offset: Int64) -> ReceiveResult {
         if !isStarted { start(at: offset) }
         guard offset >= nextOffset else { return .alreadySeen }
@@ -90,7 +91,7 @@ package struct PartitionLedger: ~Copyable {
     ///   - metadata: the metadata of the commit. Text that no owner wrote is refused.
     ///   - logEnd: the offset that the next record written to the partition gets. Settled offsets from `logEnd` on are
     ///     ignored, because they have no record yet.
-    /// - Returns: how many records are skipped; nil if the metadata was refused.
+    /// - Returns: how many settled offsets below `logEnd` the metadata names; nil if the metadata was refused.
     package mutating func resume(
         at committedOffset: Int64,
         metadata: UnsafeRawBufferPointer,
@@ -166,7 +167,7 @@ package struct PartitionLedger: ~Copyable {
         nextOffset = committableOffset
     }
 
-    /// Notes that the record at `offset` is settled. Each record settles exactly once.
+    /// Notes that the record at `offset` is settled. Traps if it was settled before.
     ///
     /// - Parameter isPublished: whether the commit's metadata may name the record. If so, the next owner
     ///   skips it even if a lower record is unsettled.

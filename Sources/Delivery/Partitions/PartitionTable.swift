@@ -1,10 +1,10 @@
 /// An element of a ``PartitionTable``.
 public protocol AssignedPartition: ~Copyable {
-    /// The number of the assignment. Each assignment in a table has another number.
+    /// The number of the assignment. Each assignment in a table has a different number.
     var epoch: UInt32 { get }
 }
 
-/// The partitions of a lane. A record names its partition by the partition's index in this
+/// The partitions of a lane's core. A record names its partition by the partition's index in this
 /// table. An index is used again after its release. Each assignment has an epoch of its own, so work that
 /// finishes after a release does not change the next assignment of the index.
 ///
@@ -14,7 +14,7 @@ public protocol AssignedPartition: ~Copyable {
 /// The methods that run for each record are public: Swift specializes only public generic code in other
 /// modules.
 public struct PartitionTable<Assigned: AssignedPartition & ~Copyable>: ~Copyable {
-    /// The maximum number of partitions of a lane at a time.
+    /// The maximum number of partitions of a core at a time.
     package static var limit: Int { 4_096 }
 
     private var entries: [UnsafeMutablePointer<Assigned>?] = []

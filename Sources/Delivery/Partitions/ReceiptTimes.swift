@@ -3,8 +3,9 @@
 /// is read.
 ///
 /// Only some records have a sample, which is an offset with its receipt time. A sample counts for all records up
-/// to the next sample. When there is no room for a sample, every second sample is dropped and the distance between
-/// samples is doubled. So the error stays within a few hundredths of the age.
+/// to the next sample. When there is no room for a sample, the samples of settled records are dropped. If these are
+/// fewer than half of all samples, every second sample is dropped instead, and the distance between samples is doubled.
+/// So the error is at most 250 ms or a few hundredths of the age, whichever is more.
 package struct ReceiptTimes: ~Copyable {
     static var samplesMax: Int { 128 }
     static var distanceMillisecondsMin: Int64 { 250 }
@@ -40,8 +41,9 @@ package struct ReceiptTimes: ~Copyable {
         nextSampleMilliseconds = milliseconds + distanceMilliseconds
     }
 
-    /// Returns when the record at `offset` was received; nil if `noteReceipt` has not been called for it. The time
-    /// may be too early, at most by the time between two samples.
+    /// Returns when the record at `offset` was received; nil if no sample is at this offset or below. The caller asks
+    /// only for a received record that is not settled. The time may be too early, at most by the time between two
+    /// samples.
     package func milliseconds(of offset: Int64) -> Int64? {
         var low = 0
         var high = count

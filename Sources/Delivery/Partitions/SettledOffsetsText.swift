@@ -13,7 +13,7 @@
 /// may have length 0), then a settled run, and so on. In the form `b`, one bit follows for each offset from
 /// the committable offset on, lowest offset first. `encode` uses the form that has room for more offsets.
 ///
-/// The text is empty if nothing above the committable offset is settled.
+/// The text is empty if there is no settled offset to name.
 package enum SettledOffsetsText {
     /// The broker's default limit for the metadata of a commit, `offset.metadata.max.bytes`.
     static let bytesMax = 4_096

@@ -2,11 +2,11 @@ import LiveActivity
 
 /// Chooses the pushes to send and handles APNs' answers.
 extension Delivery {
-    /// Removes and returns the next push of a pool; nil if none waits. The caller has a free stream and sends
-    /// the push now. (R20)
+    /// Removes and returns the next push of a pool; nil if none may be sent now, for example because the lane reads
+    /// ahead after an outage of APNs. The caller has a free stream and sends the push now. (R20)
     ///
-    /// Waiting pushes that must not be sent any more are finished here: a push that has expired, a state that
-    /// a newer state may replace at once, and a start whose activity's end was read.
+    /// Waiting pushes that must not be sent any more are finished here: a push that has expired, a state that a newer
+    /// state may replace at once, and a start that an end or a newer start replaces.
     ///
     /// - Parameter permitsRetry: whether the pool may retry pushes now. First attempts are returned in any
     ///   case.
@@ -66,14 +66,14 @@ extension Delivery {
     public func hasPush(_ pool: PoolIdentifier) -> Bool { pools.firstReady(of: PoolKey(pool)) != nil }
 
     /// Handles APNs' answer to a push, or the fact that no answer will come. A command fails only for a
-    /// reason that concerns its own push. Faults of the service, the key, the connection or the load only
+    /// reason that concerns its own push or token. Faults of the service, the key, the connection or the load only
     /// delay it. (R18)
     public mutating func pushAnswered(_ record: UInt32, _ result: PushResult, now: Moment) {
         let activity = activity(ofCurrent: record, in: .inFlight)
         records[record].noteResponse(result)
         if result.disposition.isDecision {
-            // If APNs accepts no other token either, a refused token is no progress of the pool: the push then waits
-            // until the configuration is corrected.
+            // If APNs has accepted no other token, a refused token is no progress of the pool: the push then waits, for
+            // example until the configuration is corrected.
             let isProgress = result.acceptsOtherTokens || result.disposition != .tokenSuspect
             let delay = configuration.deferredDelayMilliseconds
             pools.noteDecision(
@@ -91,7 +91,7 @@ extension Delivery {
             finishCurrent(record, .accepted, settlement: .accepted, now: now)
         case .tokenDead:
             handleRefusedToken(record, of: activity, result, now: now)
-        // If APNs accepts no other token either, the pool's environment or topic is wrong. Then no token is
+        // If APNs has accepted no other token, the pool's environment or topic may be wrong. Then no token is
         // retired and no command fails: the last case retries the push.
         case .tokenSuspect where result.acceptsOtherTokens:
             handleRefusedToken(record, of: activity, result, now: now)

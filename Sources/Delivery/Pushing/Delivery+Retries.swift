@@ -1,14 +1,15 @@
 import LiveActivity
 import Numbers
 
-/// Retries pushes. A push that APNs could not take is tried again until APNs accepts it, it expires, or a newer state
-/// replaces it. Attempts have no limit, and the waits between them grow to minutes.
+/// Retries pushes. A push that failed for a reason that only delays it (R18) is tried again until APNs accepts or
+/// refuses it, it expires, or a newer state replaces it. Attempts have no limit, and the waits between them grow to
+/// minutes.
 extension Delivery {
     /// If an activity has at most this many faults in a row, a push that APNs did not process is retried at once, even
     /// if its command is overdue.
     private static var retriesAtOnceMax: UInt8 { 2 }
 
-    /// Handles a push that failed for a reason that does not concern this push alone.
+    /// Handles a push that failed for a reason that only delays it. (R18)
     mutating func retry(
         _ record: UInt32,
         of activity: UInt32,

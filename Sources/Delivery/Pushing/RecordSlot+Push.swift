@@ -20,8 +20,8 @@ extension RecordSlot {
         sentExpiration = expirationSeconds(by: policy, from: now.wallSeconds)
     }
 
-    /// Returns the command's own expiration. If it has none: an update's stale date, but at most
-    /// ``AgeRules/updateSecondsMax`` after `seconds`; or else `seconds` plus the number of seconds that the
+    /// Returns the command's own expiration. If it has none: an update's stale date if it is later than `seconds`,
+    /// but at most ``AgeRules/updateSecondsMax`` after `seconds`; or else `seconds` plus the number of seconds that the
     /// policy allows.
     private func expirationSeconds(by policy: PolicyTable.Numbers, from seconds: Int64) -> Int64 {
         switch event {
@@ -59,8 +59,8 @@ extension RecordSlot {
         }
     }
 
-    /// Notes that Redis must retire the token, because APNs calls it dead. (R17)
-    /// - Returns: false if the token was registered after the time from which APNs calls it dead.
+    /// Notes that Redis must retire the token, because APNs calls it dead or does not know it. (R17)
+    /// - Returns: false if the token was registered at or after the time from which APNs calls it dead.
     mutating func noteRefusedToken(_ result: PushResult, now: Moment) -> Bool {
         let hasTime = result.invalidAtMilliseconds >= 0
         guard !hasTime || registeredAtMilliseconds < result.invalidAtMilliseconds else { return false }

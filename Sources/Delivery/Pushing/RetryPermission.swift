@@ -28,7 +28,7 @@ public struct RetryPermission: Sendable {
         switch disposition {
         case .accepted: note(isAccepted: true)
         case .retryNow, .retryLater, .ambiguous: note(isAccepted: false)
-        // These answers concern the push or its token and say nothing about APNs.
+        // These answers concern only the push or its token, so they count neither for nor against retries.
         case .limited, .tokenDead, .tokenSuspect, .topicSuspect, .channelGone, .rejected: break
         }
     }

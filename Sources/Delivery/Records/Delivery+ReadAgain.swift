@@ -22,7 +22,7 @@ extension Delivery {
 
 extension Outcome {
     /// Whether this outcome of a record that is read again says nothing new: the record did nothing, so its
-    /// first result stays valid. Such an outcome is not published again.
+    /// first result stays valid. Such an outcome is published again only if the result counts superseded commands.
     var mayRepeatAfterSettlement: Bool {
         switch self {
         case .superseded, .duplicate, .unchanged, .ended, .expired, .invalid: true

@@ -4,9 +4,9 @@ extension Delivery {
     /// Receives one record. Decodes and queues it, or rejects it. A command begins at `endBatch` at the earliest.
     ///
     /// Call this only while `canReceive` and `hasRoom(for:)` are true. A record is ignored in three cases:
-    /// - Its partition is being revoked, so the next owner reads it again.
+    /// - Its partition is being revoked or is not assigned, so the next owner reads it again.
     /// - Its offset was received before in this assignment.
-    /// - An earlier owner of the partition settled it, so it has its result.
+    /// - An earlier owner of the partition settled it.
     public mutating func receive(_ record: IncomingRecord, now: Moment) {
         guard let partition = accept(record, now: now) else { return }
         let index = records.allocate(Self.emptySlot(of: record, partition: partition, now: now))
@@ -70,7 +70,7 @@ extension Delivery {
     /// Decodes a command and passes it to `dispatch`, or rejects it.
     /// - Parameters:
     ///   - deferral: what the deferred topic's record has beside the command; nil: it was not deferred.
-    ///   - droppedFields: the names of the fields that the command's first reader dropped.
+    ///   - droppedFields: the names of the fields that the command's first reader dropped; empty: none.
     mutating func receiveCommand(
         _ value: UnsafeRawBufferPointer,
         index: UInt32,
@@ -92,7 +92,11 @@ extension Delivery {
                 return reject(record, index, identifier, code: "unknownApp", detail: detail)
             }
             records[index].application = application
-            guard let policy = policy(of: command, of: application, in: value) else {
+            // The worker that first read a deferred command knew its policy, so a missing policy does not make the
+            // command invalid. A lifetime command is useless without its policy.
+            let isAccepted = deferral != nil && !command.isLifetimeCommand(in: value)
+            let replacementPolicy = isAccepted ? defaultPolicy(of: application) : nil
+            guard let policy = policy(of: command, of: application, in: value) ?? replacementPolicy else {
                 let detail = "policy: is not configured"
                 return reject(record, index, command, code: "unknownPolicy", detail: detail)
             }
@@ -116,8 +120,8 @@ extension Delivery {
 
     /// Puts a command into its activity's waiting list. The slot already has the command's app and policy.
     ///
-    /// Four kinds of commands take another way: a start that is read again, a command that Causeway made
-    /// because a lifetime is over, a command that no phone could decode, and a command to an audience.
+    /// Four kinds of commands take another way: a start that is read again, a command that Causeway made because a
+    /// lifetime is over, a command rejected because no phone could decode it, and one to an audience or channel.
     @inline(__always)
     mutating func dispatch(
         _ command: Command,
@@ -204,10 +208,12 @@ extension Delivery {
 
     /// Returns the policy that a command names, or its app's default policy; nil if no policy has the name.
     func policy(of command: Command, of application: UInt16, in record: UnsafeRawBufferPointer) -> UInt8? {
-        guard !command.policy.isAbsent else {
-            return UInt8(truncatingIfNeeded: configuration.applications[Int(application)].policy)
-        }
+        guard !command.policy.isAbsent else { return defaultPolicy(of: application) }
         return policies.index(of: command.policy.range.bytes(in: record))
+    }
+
+    func defaultPolicy(of application: UInt16) -> UInt8 {
+        UInt8(truncatingIfNeeded: configuration.applications[Int(application)].policy)
     }
 
     /// Copies a command's texts into a block and fills the fields of its slot, except for the body.

@@ -1,7 +1,7 @@
 import LiveActivity
 
-/// Handles invalid records. Each gets a result `invalid` and goes to the dead letters unchanged, and the lane
-/// continues.
+/// Handles invalid records. Each gets a result `invalid` and goes to the dead letters unchanged, unless it is read
+/// again because Redis lost data. The lane continues.
 extension Delivery {
     /// Rejects a record because of a fault.
     /// - Parameter identifier: the command's own id for the result, if it could be read. Otherwise the result
@@ -47,8 +47,8 @@ extension Delivery {
     ///
     /// - Parameters:
     ///   - address: the command's activity and device, if a store call about them follows the result.
-    ///   - text: the text from which the command was decoded, if fields were dropped from the record; nil:
-    ///     the record itself.
+    ///   - text: the text from which the command was decoded: the record's value, or this value without the dropped
+    ///     fields; nil: the record's value.
     mutating func reject(
         _ record: IncomingRecord,
         _ index: UInt32,

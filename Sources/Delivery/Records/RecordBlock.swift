@@ -2,7 +2,7 @@ import LiveActivity
 
 /// How many bytes a record's block reserves for texts that the core writes later.
 enum BlockRoom {
-    /// Room for a reason of APNs. A longer reason is cut.
+    /// Room for a reason of APNs, of Redis or of Causeway. A longer reason is cut.
     static let reasonBytes = 64
 }
 

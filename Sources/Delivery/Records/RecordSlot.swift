@@ -3,22 +3,23 @@ import LiveActivity
 /// One Kafka record in the lane. The slab `Records` stores the slot, and the slot's index names the record.
 ///
 /// A slot lives as long as something names it, such as an activity's waiting list, a call to Redis, a push or a
-/// record in the producer. `acknowledgementsOutstanding` counts the calls and productions that must be confirmed
-/// before the record is settled.
+/// record in the producer. `acknowledgementsOutstanding` counts the calls, the productions and the changes of
+/// audiences that must be confirmed before the record is settled.
 struct RecordSlot: BitwiseCopyable {
     // Merging, settling and freeing read mainly the fields from here to `layout`, and most commands need no more.
     // So these fields are together in few cache lines: each further line would cost a cache miss.
     var kind: RecordKind
-    /// The topic from which the command was first read; `deferred` only if that topic is not known.
+    /// The topic from which the record's content was first read; `deferred` only if that topic is not known.
     let topic: RecordTopic
     var event: Event = .update
     var outcome: Outcome = .failed
     /// How Redis must settle the command; nil: Redis settles nothing, usually because it did not admit the
     /// command.
     var settlement: Settlement?
-    /// The priority that the command asks for, or its default: 5 or 10.
+    /// The priority that the command asks for at its admission: 5 or 10; 0 for a record without a command. At first it
+    /// is the command's own priority or the default. An alert that the command takes over or loses changes it.
     var priority: UInt8 = 0
-    /// The priority with which the state is sent if its alert is removed: 5 or 10.
+    /// The priority with which the state is sent if its alert is removed: 5 or 10; 0 for a record without a command.
     var statePriority: UInt8 = 0
     /// Only `Records.enter` changes the stage.
     private(set) var stage = RecordStage.received
@@ -39,12 +40,11 @@ struct RecordSlot: BitwiseCopyable {
     var expiration: Int64 = -1
     var waitingLink = WaitingList.Link()
     var riderLink = RiderLink()
-    /// The number of commands that this one replaced and that have no result of their own. It includes the
-    /// commands that they had counted.
     var supersededCount = SupersededCount()
     /// Whether the record had been settled before and is read again because Redis lost data.
     var isReadAgain = false
-    /// Whether the record brought a token that Redis must register, as of the record's time.
+    /// Whether Redis must register a token with the command: one that the command brought, or one that a replaced
+    /// command brought. `registeredAtMilliseconds` is the token's time.
     var hasOwnToken = false
     /// Whether another record now has, in memory only, what this record brought: its token, or the held command that
     /// its token released. If the worker dies before that other record is settled, the next owner must read both
@@ -63,8 +63,8 @@ struct RecordSlot: BitwiseCopyable {
     /// Whether the timetable of lifetimes must store this command. The body is freed only after the timetable
     /// has it.
     var isKeptByTimetable = false
-    /// Whether the audiences of a registration have been notified. If so, the registration is made again only to
-    /// get a held command.
+    /// Whether the audiences of a registration have been notified, or the registration names none because a command
+    /// brought the token. If so, the registration is made only to get a held command.
     var needsNoMembershipChange = false
     /// The number of results that the record has had already: one for its own command, and one for each held
     /// command that its token released.
@@ -74,7 +74,7 @@ struct RecordSlot: BitwiseCopyable {
     var policy: UInt8 = 0
     /// The record's texts. The block is freed with the slot.
     var block = Arena.Block.none
-    /// The token; none until it is known. The token and the body are freed when the record has its outcome, unless
+    /// The token; none until it is known. A command's token and body are freed when the command has its outcome, unless
     /// a later step needs them: retiring a dead token, registering the token again, or reporting to the timetable.
     var tokenBlock = Arena.Block.none
     var tokenCount = 0
@@ -99,8 +99,8 @@ struct RecordSlot: BitwiseCopyable {
     var recordKey: BlockRange?
     var deadLetterValue = DeadLetterValue.asReceived
     var detail = BlockRange()
-    /// The partition and offset from which the command was first read. They differ from `partition` and
-    /// `offset` if the command was deferred.
+    /// The partition's number and the offset from which the record's content was first read. If a command was deferred,
+    /// they are not those of this record.
     let sourcePartition: Int32
     let sourceOffset: Int64
     var deferral = DeferralState()
@@ -141,12 +141,14 @@ struct RecordSlot: BitwiseCopyable {
     var digest: UInt64?
     /// A random number that no other record of the same start has, in any worker. If the reply to the
     /// admission is lost, Redis admits this record again. It admits no other record of the start, because
-    /// this one may have been sent (simulation `plain`, seed 892). (R16)
+    /// this one may have been sent (simulation `plain`, seed 892). The exception is the next reading of this record
+    /// after a deferral, which names this claim (`previousClaim`). (R16)
     var claim: UInt64 = 0
     /// The claim that the start had when it was deferred; 0: it was not deferred, or Redis has admitted it
     /// since.
     var previousClaim: UInt64 = 0
-    /// The `apns-expiration` that is sent, UNIX seconds: the command's own, or one from its stale date or its policy.
+    /// The `apns-expiration` that is sent, UNIX seconds: the command's own, or one from its stale date or its policy;
+    /// -1 until this lane sends the push.
     var sentExpiration: Int64 = -1
     /// `aps.stale-date`, UNIX seconds; -1: there is none.
     var staleDate: Int64 = -1
@@ -154,7 +156,7 @@ struct RecordSlot: BitwiseCopyable {
     var registeredAtMilliseconds: Int64 = 0
     var invalidAtMilliseconds: Int64 = -1
     var apnsIdentifier: (UInt64, UInt64) = (0, 0)
-    /// The connection of the last attempt; 0: there was none.
+    /// The connection of this lane's last attempt; 0: there was none.
     var avoidedConnection: UInt32 = 0
 
     @inline(__always) var rider: UInt32 { riderLink.rider }
@@ -180,10 +182,10 @@ struct RecordSlot: BitwiseCopyable {
         layout.alert.isAbsent || olderAlertVersion == version ? nil : olderAlertVersion
     }
 
-    /// Counts one more call or production that must be confirmed.
+    /// Counts one more call, production or change of audiences that must be confirmed.
     mutating func awaitAcknowledgement() { acknowledgementsOutstanding += 1 }
 
-    /// Notes that one call or production is confirmed. The slot may be freed after the last one. (R8)
+    /// Notes that one of the counted steps is confirmed. The slot may be freed after the last one. (R8)
     mutating func acknowledge() {
         precondition(acknowledgementsOutstanding > 0)
         acknowledgementsOutstanding -= 1
@@ -191,8 +193,8 @@ struct RecordSlot: BitwiseCopyable {
 
     @inline(__always) var isAcknowledged: Bool { acknowledgementsOutstanding == 0 }
 
-    /// Sets when the token was registered: the record's time, or its receipt if Kafka has no time for the
-    /// record.
+    /// Sets when the token was registered or unregistered: the record's time, or its receipt if Kafka has no time for
+    /// the record.
     mutating func setRegistrationTimeFromRecord() {
         registeredAtMilliseconds = recordMilliseconds >= 0 ? recordMilliseconds : receivedMilliseconds
     }
@@ -206,8 +208,8 @@ struct RecordSlot: BitwiseCopyable {
 }
 
 extension RecordSlot {
-    /// Makes a slot for the same record after its command has ended. From now on, the record is a registration of
-    /// the token that it brought.
+    /// Makes a slot for the same record after its command has ended. From then on, the record is a registration of
+    /// the token that it brought, or that released the command.
     init(registeringTokenOf slot: RecordSlot) {
         self.init(
             kind: .registration,
@@ -263,7 +265,7 @@ extension RecordSlot {
     }
 }
 
-/// What a decoded record is. `invalid` until it is decoded.
+/// What a record is. `invalid` until it is decoded, and if it is rejected.
 enum RecordKind: UInt8 { case command, registration, unregistration, invalid, audienceCommand }
 
 /// Where a text is in the record's block.
@@ -272,7 +274,7 @@ struct BlockRange: BitwiseCopyable {
     var count: UInt32 = 0
 }
 
-/// What the lane still does for a record after its result is acknowledged: first `endLife`, then
+/// What the lane still does for a record after its result and its calls are acknowledged: first `endLife`, then
 /// `settleHeldStart`, then `registerToken`. Then the record settles.
 struct FollowUps: OptionSet, BitwiseCopyable {
     let rawValue: UInt8
@@ -289,10 +291,10 @@ struct FollowUps: OptionSet, BitwiseCopyable {
     static let endLife = FollowUps(rawValue: 4)
 }
 
-/// Whether Redis must remove the token of the activity or device, because APNs calls it dead.
+/// Whether Redis must remove the token of the activity or device, because APNs calls it dead or does not know it.
 enum TokenRefusal: UInt8 {
     case none
-    /// Redis removes the token, unless the token was registered after the time from which APNs calls it dead.
+    /// Redis removes the token, unless the token was registered at or after the time from which APNs calls it dead.
     case unlessRegisteredSince
     /// Redis removes the token, no matter when it was registered, because APNs gave no time.
     case unconditional
@@ -303,7 +305,7 @@ enum DeadLetterValue: UInt8 {
     case asReceived
     /// The record had no value.
     case absent
-    /// The producer refused the dead letter because of its size, so it is written without the value.
+    /// Kafka refused the dead letter because of its size, so it is written without the value.
     case tooLarge
 }
 
@@ -321,7 +323,8 @@ struct Allowance: BitwiseCopyable {
 enum HeldAlert: UInt8 {
     /// Redis has reported no held alert.
     case unknown
-    /// The alert is in this command's body, or the held command had none to take over.
+    /// The lane has examined the held command. Its alert is in this command's body, or there is no alert to take over:
+    /// the held command has none, its alert is too old, or this command has an alert.
     case takenOver
     case doesNotFit
 }

@@ -23,35 +23,41 @@
 /// returns as if it had just been received.
 ///
 /// A command to an audience goes from `received` to `handedOver`, and is `finished` when the core of
-/// audiences has ended it. In the comments of the cases, *Next* names the next stages.
+/// audiences has ended it.
 ///
-/// A record without an outcome whose partition is revoked is `dropped`. If a start's draw must be refunded
-/// first, it is `refunding` until then.
+/// A record without an outcome whose partition is revoked is `dropped`, unless a step of it is under way. If a start's
+/// draw must be refunded first, the start is `refunding` until then.
+///
+/// In the comments of the cases, *Next* names the next stages. The stages after a deferral or a revocation, which are
+/// described above, are not repeated in all of them.
 enum RecordStage: UInt8 {
     /// Being decoded; only within one call. Next: `waiting`, `riding` or `finished` for a command, depending
     /// on what already waits; `handedOver` for a command to an audience; `registering` or `unregistering` for
-    /// a record of the registrations topic; `finished` for an invalid record.
+    /// a record of the registrations topic; `registering` for a command that ends or restarts a life; `finished` for an
+    /// invalid record, and for a record that is read again and needs no action.
     case received
-    /// In its activity's waiting list. Next: `current` when its turn comes; `riding` when a newer command
-    /// replaces it and carries its alert; `finished` when a newer command replaces it without its alert, or
+    /// In its activity's waiting list. Next: `current` when its turn comes; `riding` when another command
+    /// replaces it and carries its alert; `finished` when another command replaces it without its alert, or
     /// when it expires.
     case waiting
     /// Its activity's current command; `ActivityPhase` says what it waits for. Next: `waiting` when it must
-    /// be admitted again; `riding` when a newer command replaces it and carries its alert; `awaitingCarrier`
-    /// when another worker admitted a newer command; `finished` when its outcome is known.
+    /// be admitted again; `riding` when a newer command replaces it and carries its alert; `awaitingCarrier` when it
+    /// has an alert and Redis has a newer command that is not settled; `finished` when its outcome is known.
     case current
     /// A newer command carries its alert (`RiderLink.carrier`). Next: `riding` when a still newer command
     /// replaces the carrier; `waiting` when the carrier expires or is dropped; `finished` when the carrier is
-    /// finished, or when a newer alert replaces this one.
+    /// finished or deferred, or when the alert must not ring any more.
     case riding
-    /// Its alert waits until this lane reads the newer command that another worker admitted. Next: `riding`
-    /// when this lane reads that command; `finished` when the wait is over.
+    /// Redis has a newer command that is not settled, and this command's alert waits until this lane reads the newer
+    /// one. Next: `riding` when the newer command carries the alert; `finished` when it cannot carry the alert, or when
+    /// the wait is over.
     case awaitingCarrier
-    /// The call that registers its token has no reply yet; for a command that ends or restarts a life: the call that
-    /// asks about the life. Next: `received` for such a command, and when the token released a held command, which
-    /// continues in this record; `settled` when no command was held.
+    /// The calls that register its token are not finished, or the audiences that it changes are not notified. For a
+    /// command that ends or restarts a life: the call that asks about the life has no reply. Next: `received` for such
+    /// a command, and when the token released a held command, which continues in this record; `settled` when no
+    /// command was held.
     case registering
-    /// A tombstone whose calls have no replies yet. Next: `settled` with the last reply.
+    /// A tombstone whose calls have no replies yet, or whose audiences are not notified. Next: `settled`.
     case unregistering
     /// Its outcome is known, or it needs none. Not all of its calls and productions are acknowledged, such as its
     /// result and its settlement in Redis. Next, after the last acknowledgement: `settlingHeldStart` or
@@ -70,7 +76,7 @@ enum RecordStage: UInt8 {
     /// The core of audiences decides about it. Next: `finished` when that core has ended it; `dropped` when
     /// its partition is revoked.
     case handedOver
-    /// Its offset is settled, and the slot is freed.
+    /// Its offset is settled, unless the partition's assignment has ended. The slot is freed.
     case settled
     /// Its partition is revoked and the next owner reads it again. The slot is freed.
     case dropped

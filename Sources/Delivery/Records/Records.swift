@@ -19,7 +19,7 @@ struct Records: ~Copyable {
 
     /// Bytes of the blocks in use: texts, tokens, bodies.
     var blockBytes: Int { arena.usedBytes }
-    /// Bytes of all memory that is allocated for blocks, in use or free.
+    /// Bytes of all chunks that are allocated for blocks, in use or free.
     var allocatedBytes: Int { arena.chunksBytes }
     mutating func releaseFreeBlocks() { arena.releaseFreeChunks() }
 
@@ -77,7 +77,8 @@ struct Records: ~Copyable {
 
     // MARK: - Texts
 
-    /// Allocates a block for a record's texts, which is freed with the record.
+    /// Allocates a block: for a record's texts, which is freed with the record, or for the audiences that a reply
+    /// names, which the caller frees.
     mutating func allocateBlock(_ count: Int) -> Arena.Block { arena.allocate(count) }
 
     mutating func free(_ block: Arena.Block) { arena.free(block) }
@@ -89,8 +90,8 @@ struct Records: ~Copyable {
         slot.body.release(to: &arena)
     }
 
-    /// Returns the block for a record's token. It is allocated only when there is a token, because most
-    /// commands are replaced before Redis names one.
+    /// Returns the block for a record's token. It is allocated only when the token is set, because most
+    /// commands are replaced before Redis names a token.
     private mutating func tokenBlock(of record: UInt32) -> UnsafeMutableRawBufferPointer {
         if slots[record].tokenBlock.isNone { slots[record].tokenBlock = arena.allocate(Limits.tokenDigitsMax) }
         return UnsafeMutableRawBufferPointer(start: slots[record].tokenBlock.base, count: Limits.tokenDigitsMax)
@@ -111,7 +112,8 @@ struct Records: ~Copyable {
     }
 
     /// Gives the token of a replaced command to the command that replaces it, because Redis may not know this token
-    /// yet. Does nothing if the replacing command has a later token or another address.
+    /// yet. If the replacing command has a later token, the earlier token is discarded. Does nothing if the tokens are
+    /// of different kinds or devices.
     ///
     /// Causeway promises to register a command's token whatever the command's outcome is. The token is passed
     /// in memory only. If the worker dies, the token can be lost until the next command or registration
@@ -214,7 +216,6 @@ struct Records: ~Copyable {
         oldBody.release(to: &arena)
     }
 
-    /// Removes the alert from a record's body.
     mutating func removeAlert(fromBodyOf record: UInt32) {
         let (oldBody, layout) = (slots[record].body, slots[record].layout)
         let body = SharedBody(Body.countWithoutAlert(oldBody.bytes, layout), in: &arena)

@@ -2,7 +2,8 @@ import LiveActivity
 
 /// The bytes of a request's body, or of a record that is written to the dead letters unchanged. Several
 /// records may share the bytes: if one state of a match is sent to every activity that follows the match, all
-/// these bodies are equal. The bytes are in memory once, however many of these commands wait.
+/// these bodies are equal. If the lane reads these commands one after another, the bytes are in memory once, however
+/// many of the commands wait.
 ///
 /// What must hold: bytes are changed only while one record refers to them (`Records.makeBodyUnique`), and each record
 /// releases them once.
@@ -36,7 +37,7 @@ struct SharedBody: BitwiseCopyable {
 
     var bytes: UnsafeRawBufferPointer { UnsafeRawBufferPointer(mutableBytes) }
 
-    /// The bytes, to be written. Only allowed while there is one reference.
+    /// The bytes, to be written. Write only while there is one reference.
     var mutableBytes: UnsafeMutableRawBufferPointer {
         isNone
             ? UnsafeMutableRawBufferPointer(start: nil, count: 0)

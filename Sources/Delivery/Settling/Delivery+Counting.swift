@@ -8,13 +8,14 @@ import LiveActivity
 /// command has been received and is not settled, so the commit of its own partition cannot pass it. If this
 /// process dies, the next owner reads the newer command again, and that command replaces the older one again.
 /// The newer command ends in one of three ways:
-/// - It is settled. Then the older version can no longer be sent.
+/// - It is settled with an outcome, or deferred. Then the older version can no longer be sent.
 /// - It is dropped with its partition. Then the next owner reads it.
 /// - It is counted itself. Then a command with a still higher version counts both.
 ///
-/// The rule for alerts is similar. A command with an alert is counted only if the command that replaces it
-/// brings a newer alert of its own. A newer alert of the activity's current command is not enough: in two seeds, a
-/// superseded command with an alert then had no result (simulation `pace`, seeds 12038 and 73417).
+/// The rule for alerts is similar. A command with an alert is counted only if the command that replaces it has an alert
+/// of its own, or carries one that its rider brought as its own. A newer alert of the activity's current command is not
+/// enough: in two seeds, a superseded command with an alert then had no result (simulation `pace`, seeds 12038 and
+/// 73417).
 ///
 /// If the process dies or the partition is revoked, only the count is lost.
 extension Delivery {

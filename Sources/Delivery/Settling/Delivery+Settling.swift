@@ -1,7 +1,7 @@
 import LiveActivity
 
-/// Ends a record. Its result is produced, and Redis settles its outcome. When both are acknowledged, its
-/// offset is settled.
+/// Ends a record. Its result is produced, and Redis settles its outcome if Redis must know it. When all this is
+/// acknowledged, the record's offset is settled.
 extension Delivery {
     /// Gives a command, or an invalid record, its outcome. Called once for each. If a registration releases several
     /// held commands one after another, its record gets several outcomes.
@@ -60,12 +60,13 @@ extension Delivery {
     /// `productionTaken`.
     public func nextProduction(now: Moment) -> Production? { productions.next(now: now) ?? deferrals.next(now: now) }
 
-    /// Removes the production that `nextProduction` named, because the producer has taken it.
+    /// Removes the production that `nextProduction` named, because the producer has taken or refused it. After a
+    /// refusal, the shell also calls `productionEnded`.
     public mutating func productionTaken(_ production: Production) {
         if production.kind == .deferral { deferrals.removeFirst() } else { productions.removeFirst() }
     }
 
-    /// Prefetches the record of a production whose delivery report the shell passes next.
+    /// Prefetches the record of a production whose delivery report the shell passes soon.
     public func prefetchRecord(of production: Production) { records.prefetch(production.record) }
 
     /// Handles a delivery report.
@@ -87,7 +88,7 @@ extension Delivery {
         }
     }
 
-    /// Notes that one call or production of the record is acknowledged. (R9)
+    /// Notes that one call, production or change of audiences of the record is acknowledged. (R9)
     mutating func acknowledge(_ record: UInt32) {
         let slot = records.mutableAddress(of: record)
         slot.pointee.acknowledge()
@@ -99,8 +100,8 @@ extension Delivery {
         }
     }
 
-    /// Called when the last call or production is acknowledged of a record that only waits for acknowledgements
-    /// (`RecordStage.awaitsAcknowledgements`). Begins the record's next follow-up, or ends the record.
+    /// Called when a record that needs no more decision (`RecordStage.awaitsAcknowledgements`) has no acknowledgement
+    /// outstanding. Begins the record's next follow-up, or ends the record.
     mutating func continueAfterAcknowledgements(_ record: UInt32) {
         let (stage, followUps) = (records[record].stage, records[record].followUps)
         if stage == .refunding {

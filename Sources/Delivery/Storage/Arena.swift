@@ -1,5 +1,5 @@
-/// Allocates the bytes of the core's records: blocks of a few sizes, cut from chunks of 1 MiB and used again.
-/// A steady stream of records allocates nothing. (R3)
+/// Allocates the bytes of the core's records and activity ids: blocks of a few sizes, cut from chunks of 1 MiB and
+/// used again. A steady stream of records allocates nothing. (R3)
 ///
 /// The lists of free blocks are not stored in the blocks themselves. So taking or freeing a block does not
 /// read the block, which would often be a cache miss.
@@ -7,7 +7,7 @@
 /// A block above the largest size is allocated separately. Only records far above every limit of the domain
 /// need one, and they go to the dead letters.
 ///
-/// Memory for a backlog, or for records of another size, must not stay allocated forever. So the owner calls
+/// Memory for a backlog, or for records of another size, must not stay allocated forever. So `Records` calls
 /// `releaseFreeChunks`, which frees the chunks in which every block is free.
 struct Arena: ~Copyable {
     struct Block {
@@ -40,7 +40,7 @@ struct Arena: ~Copyable {
     private var chunks: [UnsafeMutableRawPointer] = []
     /// Bytes of the blocks in use.
     private(set) var usedBytes = 0
-    /// Bytes of all chunks, in use or free.
+    /// Bytes of all chunks, in use or free. Blocks above the largest size are not counted.
     var chunksBytes: Int { chunks.count * Self.chunkBytes }
 
     init() {

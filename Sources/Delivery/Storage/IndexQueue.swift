@@ -1,5 +1,4 @@
-/// A first-in first-out ring of trivial values. It grows to the largest number of elements that it has had
-/// and never shrinks. (R3)
+/// A first-in first-out ring of trivial values. It doubles when it is full, and never shrinks. (R3)
 ///
 /// The ring traps if it would have more than `limit` elements. Its owner must not add so many, so this can
 /// only be a fault in the core.

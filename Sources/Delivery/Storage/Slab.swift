@@ -50,8 +50,8 @@ public struct Slab<Element: BitwiseCopyable>: ~Copyable {
         if firstFreeIndex != .max {
             index = firstFreeIndex
             firstFreeIndex = header(of: index)
-            // Prefetch the element that is allocated next. It was used long ago, so its cache line has been
-            // evicted.
+            // Prefetch the element that is allocated next. It may have been used long ago, and its cache line may have
+            // been evicted.
             prefetch(firstFreeIndex)
         } else {
             if everUsedCount == capacity { grow() }

@@ -169,8 +169,8 @@ extension Delivery {
         case .held: finishCurrent(record, .held, now: now)
         case .superseded: finishCurrent(record, .superseded, now: now)
         case .full: finishCurrent(record, .failed, reason: "heldStartsFull", now: now)
-        // Another worker sent the same command between this admission and the hold (simulation `plain`, seed
-        // 5163).
+        // Another record of the same command was settled between this admission and the hold (simulation `plain`,
+        // seed 5163).
         case .duplicate: finishCurrent(record, .duplicate, now: now)
         case .retry:
             // A token registered between the admission and the hold, so the command can be sent after all.

@@ -2,9 +2,9 @@ import LiveActivity
 
 /// Registers tokens, and continues the commands that were held for a token.
 ///
-/// A command may also bring a token. Its admission registers this token whatever the outcome is, but Redis
-/// returns a held command only to a registration. So if a command that brought a token ends unsent, its
-/// record registers the token again before it is settled.
+/// A command may also bring a token. Its admission registers this token whatever the outcome is, but Redis returns a
+/// held command only to a registration. So if a command that brought a token ends unsent, or is a start, its record
+/// usually registers the token again before it is settled (`planTokenRegistration`).
 ///
 /// Redis may hold several starts for a device's token, one for each activity. Each registration returns the
 /// oldest of them. When Redis no longer holds that start, the same record registers the token again, until no
@@ -34,7 +34,8 @@ extension Delivery {
         }
     }
 
-    /// Turns a record whose command has ended into a registration of the token that the command brought.
+    /// Turns a record whose command has ended into a registration of the token that the command brought, or that
+    /// released the command.
     mutating func registerToken(of record: UInt32) {
         records.enter(.registering, record)
         let slot = records[record]
@@ -67,8 +68,7 @@ extension Delivery {
             // The policy was configured when the command was first read. If it no longer is, the policy of
             // the app applies.
             records[record].policy =
-                policy(of: command, of: slot.application, in: heldCommand)
-                ?? UInt8(truncatingIfNeeded: configuration.applications[Int(slot.application)].policy)
+                policy(of: command, of: slot.application, in: heldCommand) ?? defaultPolicy(of: slot.application)
             fill(record, with: command, from: heldCommand, trace: slot.bytes(slot.trace))
             records.setBody(of: record, to: command, from: heldCommand)
             if command.alertVersion.timestamp > 0 { records[record].olderAlertVersion = command.alertVersion }
@@ -92,8 +92,8 @@ extension Delivery {
         }
     }
 
-    /// Continues a command with an alert after its token is registered. A newer command that another worker admitted
-    /// has superseded this command.
+    /// Continues a command with an alert after Redis has registered its token, or has refused the call. Redis has a
+    /// newer command of the activity that is not settled.
     ///
     /// If Redis holds the newer command, this command is finished. Its record then registers the token again, gets the
     /// held command, and gives the alert to it. Otherwise the alert waits until this lane reads the newer command.
@@ -123,8 +123,9 @@ extension Delivery {
 }
 
 extension RecordSlot {
-    /// Takes over the body of a superseded command, whose alert was not sent and may still be carried.
-    /// - Returns: false for a command with another outcome, whose body is not needed any more.
+    /// Takes over the body of a superseded command. If the body has an alert, the alert was not sent and may still be
+    /// carried.
+    /// - Returns: false for a start and for a command with another outcome: their bodies are not needed any more.
     fileprivate mutating func carryUnsentAlert(of slot: RecordSlot) -> Bool {
         guard slot.event != .start, slot.outcome == .superseded else { return false }
         (expiration, priority) = (slot.expiration, slot.priority)

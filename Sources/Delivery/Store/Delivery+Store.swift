@@ -1,9 +1,9 @@
 import LiveActivity
 
 /// Queues store calls and handles their replies. Calls leave from the front of the queue. A call that failed for a
-/// temporary reason joins the end of the queue again, so a later call may overtake it. There are two exceptions: a
-/// refund that failed is not repeated, because Redis may have carried it out (R15); a command that asks for its
-/// admission or its token may return its credit and wait instead.
+/// temporary reason joins the end of the queue again, at once or after a pause, so a later call may overtake it. There
+/// are two exceptions: a refund that failed is not repeated, because Redis may have carried it out (R15); a command
+/// that asks for its device's token, or for its admission unless it is a start, may return its credit and wait instead.
 extension Delivery {
     typealias Reply = StoreReply<UnsafeRawBufferPointer>
 
@@ -24,8 +24,9 @@ extension Delivery {
     /// Postpones the next call, because its Redis server is unavailable and other servers may work. The call moves to
     /// the end of the queue.
     ///
-    /// A command that asks for an admission returns its credit and waits instead. Otherwise the commands of the
-    /// unavailable server would soon have all credits of their pool.
+    /// If the call asks for a token or an admission, its command usually returns its credit and waits instead
+    /// (`mayWaitForRedisServer`). Otherwise the commands of the unavailable server would soon have all credits of their
+    /// pool.
     public mutating func storeCallPostponed(now: Moment) {
         guard let ticket = storeQueue.removeFirst() else { preconditionFailure("no call waits") }
         if mayWaitForRedisServer(ticket) { waitForRedisServer(ticket, now: now) } else { storeQueue.append(ticket) }
@@ -130,8 +131,9 @@ extension Delivery {
         return true
     }
 
-    /// Handles a call that would be refused again. If the call asked Redis to decide about a command, the command
-    /// fails with `reason`. Otherwise the record continues without what Redis should have recorded.
+    /// Handles a call that would be refused again. If the call asked for a token, an admission or a hold, the command
+    /// fails with `reason`. If the call was `checkLifetime`, the command ends as `superseded`. Any other record
+    /// continues without what Redis should have recorded or answered.
     private mutating func handleRefusedCall(_ ticket: StoreTicket, reason: UnsafeRawBufferPointer, now: Moment) {
         let record = ticket.record
         if ticket.purpose == .reportLifetimeEvent { return continueAfterLifetimeEvent(record) }
@@ -152,7 +154,7 @@ extension Delivery {
         }
     }
 
-    /// Handles a reply. `acknowledge` comes before the rest, because handling the reply may free the record.
+    /// Handles a reply. `acknowledge` comes before the purpose's handler, because the handler may free the record.
     public mutating func storeReplied(tag: UInt64, _ reply: StoreReply<UnsafeRawBufferPointer>, now: Moment) {
         let ticket = ticket(tag)
         let record = ticket.record

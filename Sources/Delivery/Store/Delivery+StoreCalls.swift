@@ -5,7 +5,8 @@ extension Delivery {
     private typealias Subject = StoreSubject<UnsafeRawBufferPointer>
     private typealias Operation = StoreCall<UnsafeRawBufferPointer>.Operation
 
-    /// Passes the next call to `body`. The call stays first until `storeCallTaken`.
+    /// Passes the next call to `body`. The call stays first until `storeCallTaken`, or until another of the methods
+    /// `storeCall…` removes it.
     ///
     /// - Parameter body: must not change the core. The call's bytes are valid only while `body` runs.
     /// - Returns: the result of `body`; nil if no call can be made now.
@@ -168,7 +169,7 @@ extension Delivery {
         )
     }
 
-    /// Writes the command in the form in which Redis holds it: as a record of the commands topic.
+    /// Writes the command in the form in which Redis stores it: as a record of the commands topic.
     private mutating func heldCommand(of slot: UnsafePointer<RecordSlot>) -> UnsafeRawBufferPointer {
         let app = applicationNames[slot.pointee.application]
         heldCommandWriter.reset()
@@ -197,7 +198,7 @@ extension RecordSlot {
         hasOwnToken ? registration : nil
     }
 
-    /// How Redis must retire the token; nil: APNs did not call it dead. If APNs gave no time, the token is
+    /// How Redis must retire the token; nil: Redis must not retire it. If APNs gave no time, the token is
     /// retired whenever it was registered.
     @inline(__always)
     fileprivate var retirement: TokenRetirement<UnsafeRawBufferPointer>? {

@@ -1,4 +1,4 @@
-/// The calls that the lane must make to the store, in order, and the pauses after failures.
+/// The calls that a core must make to the store, in order, and the pauses after failures.
 package struct StoreQueue<Ticket: BitwiseCopyable>: ~Copyable {
     /// The pause of all calls after the store refused one for a temporary reason (memory full, loading,
     /// busy).

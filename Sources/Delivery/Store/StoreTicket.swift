@@ -1,7 +1,7 @@
 /// Identifies a call to the activity store: its purpose and its record. The shell sees it as the call's tag.
 package struct StoreTicket: Sendable, Equatable, BitwiseCopyable {
     package enum Purpose: UInt8, Sendable, CaseIterable, BitwiseCopyable {
-        /// A start asks for the push-to-start token of its device.
+        /// A start asks for the push-to-start token of its device, and draws on the device's budget.
         case lookUpToken
         /// A command asks for its admission.
         case admit
@@ -15,29 +15,32 @@ package struct StoreTicket: Sendable, Equatable, BitwiseCopyable {
         case unregisterDevice
         /// Redis records in the activity's value how a command ended.
         case settle
-        /// Redis records in the device's hash that a held start is finished, or that a push-to-start token is
-        /// dead.
+        /// A start is finished. Redis removes it from the device's hash if Redis holds it there, and retires the
+        /// device's push-to-start token if APNs refused the token.
         case settleStart
         /// APNs limits the activity's token, so Redis makes the activity's spacing longer. The command itself
         /// continues.
         case throttle
         /// A start was not sent, or is being deferred. Redis gives the start's draw back to its device's budget.
         case refundStart
-        /// APNs answered that the activity's token is dead, and Redis retires it. The command is held for the
-        /// next token.
+        /// APNs answered that the activity's token is dead or unknown, and Redis retires it. The command is then held
+        /// for the next token.
         case retire
         /// A reply named audiences that an activity or a device left. Redis records that these audiences are
         /// notified.
         case confirmActivityDepartures
         case confirmDeviceDepartures
-        /// Reports to the timetable of lifetimes that the activity began, lives or has ended.
+        /// Reports to the timetable of lifetimes that the activity began, lives or has ended, or that its lifetime is
+        /// not limited.
         case reportLifetimeEvent
         /// A command ends an activity because of its lifetime, or starts it again. Redis says whether the
         /// timetable still has the life that the command names.
         case checkLifetime
 
-        /// Whether the record's next step needs the reply, so that `recordsAwaitingStore` counts the call.
-        /// The calls of a tombstone are left out, because a tombstone counts once for all its calls.
+        /// Whether `recordsAwaitingStore` counts the call, because a command or registration waits for the reply. The
+        /// calls of a tombstone are left out, because a tombstone counts once for all its calls. So are the
+        /// confirmations of departures, and `reportLifetimeEvent`: most records report their event only when they have
+        /// their outcome.
         var isAwaited: Bool {
             switch self {
             case .lookUpToken, .admit, .hold, .register, .throttle, .retire, .checkLifetime: true

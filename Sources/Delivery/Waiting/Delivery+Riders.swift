@@ -1,25 +1,27 @@
 import LiveActivity
 
-/// Lets newer states carry alerts. If a newer state replaces a command whose alert was not sent, the newer
-/// state carries the alert. The older command, the rider, settles together with its carrier.
+/// Lets newer states carry alerts. If a newer state replaces a command whose alert was not accepted, the newer
+/// state carries the alert. The older command, the rider, is finished together with its carrier.
 ///
 /// What must hold:
 /// - A record has one rider at most, the one with the newest alert. A command is finished at once if a newer
 ///   alert replaces its own.
 /// - A rider is finished with its carrier, as `superseded`. If the carrier is dropped, or expires before
-///   Redis has seen it, the rider waits for its own turn again.
-/// - A carried alert is written into the carrier's body only when the carrier's turn comes, because most
-///   carriers are replaced before. The carrier then also gets the alert's priority.
+///   Redis has seen it, the rider waits for its own turn again, or the next waiting state replaces it.
+/// - A carried alert is written into the carrier's body only when the body is needed, usually when the carrier's turn
+///   comes, because most carriers are replaced before. The carrier then also gets the alert's priority.
 /// - A body is never changed while its push is in flight, because a connection to APNs may be reading the bytes.
-/// - In a lane no alert rings after a newer one. When APNs has accepted an alert, waiting states lose the
-///   same alert and older ones. An alert is not carried while a newer alert is under way.
+/// - In a lane no alert rings after a newer one, except in the rare cases that the comments below name. When APNs has
+///   accepted an alert, waiting states lose the same alert and older ones. An alert is not carried while a newer alert
+///   is under way.
 /// - If a newer state was admitted in Redis and then expires, the alert that it carried is lost. A phone may
 ///   have displayed the newer state, so the rider's older state is not sent after it (simulation `repeats`,
 ///   seeds 6049 and 7212).
 extension Delivery {
-    /// Replaces an older unsent command by a newer one. If `mayBeCarried` and the room allow it, the newer command
-    /// carries the alert that the older one has or carries. Then the command that brought this alert is finished
-    /// together with the newer one. Any other replaced command is finished now.
+    /// Replaces the command `older`, which APNs has not accepted, by `newer`. (An end also replaces an update whose
+    /// version is newer.) If `mayBeCarried` and the room allow it, `newer` carries the alert that `older` has or
+    /// carries. Then the command that brought this alert is finished together with `newer`. Any other replaced command
+    /// is finished now.
     /// - Returns: false if the older command's slot is freed.
     @discardableResult
     mutating func supersede(_ older: UInt32, by newer: UInt32, as outcome: Outcome = .superseded, now: Moment) -> Bool {
@@ -71,8 +73,8 @@ extension Delivery {
         return alert < currentAlert
     }
 
-    /// Called when APNs has accepted the current command's alert. Removes the same alert, and older ones,
-    /// from waiting states that were read late. Otherwise the phone would ring twice or in the wrong order.
+    /// Called when APNs has accepted the current command. If the command has an alert, removes the same alert, and
+    /// older ones, from waiting states that were read late. Otherwise the phone would ring twice or in the wrong order.
     ///
     /// A state that is older than the current command is finished, because Redis would supersede it. A newer
     /// state is sent without the alert that it carries.
@@ -97,8 +99,8 @@ extension Delivery {
         }
     }
 
-    /// Gives the current command the alert of the command that Redis holds, if the alert fits. Redis keeps
-    /// the held command until it knows that the current command was sent.
+    /// Gives the current command the alert of the command that Redis holds, if the alert fits and is not too old. Redis
+    /// keeps the held command until the current command is settled.
     mutating func carryHeldAlert(of reply: Reply, on record: UInt32, now: Moment) {
         let slot = records.mutableAddress(of: record)
         slot.pointee.heldAlert = .takenOver
@@ -124,7 +126,7 @@ extension Delivery {
     }
 
     /// Removes the carried alert from the current command, because APNs has accepted this alert or a newer
-    /// one. Another worker sent it, or this lane sent it and reads the record again.
+    /// one: another worker sent that alert, or this lane sent it and reads the record again.
     mutating func removeAcceptedAlert(of record: UInt32) {
         finishRider(of: record)
         records.removeAlert(fromBodyOf: record)
@@ -158,9 +160,9 @@ extension Delivery {
 
     // MARK: - Riders that wait for their carrier
 
-    /// Makes a current command with an alert wait for a carrier. Another worker has admitted a newer command and not
-    /// settled it, so the newer command's offset is not committed. If this lane reads that command too, the command
-    /// carries the alert.
+    /// Makes a current command with an alert wait for a carrier. Redis has a newer command that is not settled. Usually
+    /// another worker admitted that command, so its offset is not committed. If this lane reads that command too, the
+    /// newer command carries the alert.
     ///
     /// A known gap: the other worker may still live and send the newer command with an alert of its own. The older
     /// alert may then ring after the newer one, because Redis does not know which states have alerts of their own

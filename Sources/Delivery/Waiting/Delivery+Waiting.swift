@@ -3,11 +3,12 @@ import LiveActivity
 /// Queues commands until their activity's turn, and replaces older commands by newer ones.
 ///
 /// An activity's waiting list has only commands that do not replace each other. An update replaces older updates. An
-/// end replaces older updates, older ends and its start. A start replaces only older starts. After an end, only a start
-/// waits: it begins the activity's next life. (R13) Merging only saves calls: Redis decides the order at the admission.
+/// end replaces updates of its life, even newer ones, older ends and its start. A start replaces only older starts.
+/// After an end, only a start waits: it begins the activity's next life. (R13) Merging only saves calls: Redis decides
+/// the order at the admission.
 extension Delivery {
-    /// Adds a command to its activity's waiting list. The command may replace waiting commands, or may itself
-    /// be finished at once.
+    /// Adds a command to its activity's waiting list. The command may replace waiting commands. Or it may be replaced
+    /// and finished at once, or become the rider of a waiting command.
     /// - Parameter activity: the result of `findOrAddActivity`; nil: the activity is found by its id.
     mutating func enqueue(_ record: UInt32, of activity: UInt32? = nil, now: Moment) {
         let activity = activity ?? findOrAddActivity(of: record)
@@ -76,7 +77,7 @@ extension Delivery {
     }
 
     /// Merges two records of the same command. If only one of them has an alert, that record stays: a record
-    /// from the deferred topic may carry an older command's alert.
+    /// from the deferred topic may carry an older command's alert. Otherwise the waiting record stays.
     private mutating func mergeSameVersion(_ record: UInt32, with tail: UInt32, of activity: UInt32) {
         guard records.alertVersion(of: record) != nil, records.alertVersion(of: tail) == nil else {
             return finish(record, asDuplicateOf: tail)
@@ -88,8 +89,8 @@ extension Delivery {
     /// Merges a command that is older than the last waiting one. The older command is superseded, with two
     /// exceptions:
     /// - An update never supersedes an end.
-    /// - A start is put in front of newer updates if no start is there. Redis held this start, and without it there is
-    ///   nothing to update (simulation `plain`, seed 367).
+    /// - A start is put in front of newer updates if no start is there, because without it there is nothing to update.
+    ///   The start comes late, for example because Redis held it (simulation `plain`, seed 367).
     private mutating func mergeOlder(_ record: UInt32, behind tail: UInt32, of activity: UInt32, now: Moment) -> Bool {
         switch (records[record].event, records[tail].event) {
         case (.end, .update):
@@ -101,7 +102,7 @@ extension Delivery {
         case (.start, .update):
             let head = activities[activity].waitingList.first
             if records.areSameVersion(head, record) {
-                // Both records are the same start. Redis held it, and two registrations released it.
+                // Both records are the same start. For example, Redis held it, and two registrations released it.
                 finish(record, asDuplicateOf: head)
                 return true
             }
@@ -115,8 +116,8 @@ extension Delivery {
         return true
     }
 
-    /// If a start waits in front of this end, replaces the start by the end, because the start was never sent. The end
-    /// has just replaced the update between them.
+    /// If a start waits in front of this end, replaces the start by the end, because APNs has not accepted the start.
+    /// The end has just replaced the update between them.
     private mutating func replaceStart(before end: UInt32, of activity: UInt32, now: Moment) {
         guard let start = activities[activity].waitingList.predecessor(of: end, in: records),
             records.isSuperseded(start, by: end)

@@ -3,8 +3,7 @@ import LiveActivity
 /// The links of a record to the older command whose alert it carries, and to the newer command that carries
 /// its own alert. (R14)
 struct RiderLink: BitwiseCopyable {
-    /// The older command whose alert this one carries; both get their outcomes together. `.max`: there is
-    /// none.
+    /// The older command whose alert this one carries; `.max`: there is none.
     fileprivate(set) var rider: UInt32 = .max
     /// The newer command that carries this command's alert; `.max`: there is none.
     fileprivate(set) var carrier: UInt32 = .max
@@ -39,13 +38,14 @@ extension Records {
         return rider == .max ? record : rider
     }
 
-    /// Returns the version of the command whose alert the state has or carries; nil: there is no alert.
+    /// Returns the version of the command whose alert the state has or carries; nil: there is no alert, or the record
+    /// is a start, whose alert no other command carries.
     @inline(__always)
     func alertVersion(of record: UInt32) -> Version? {
         address(of: alertSource(of: record)).pointee.bodyAlertVersion
     }
 
-    /// Completes the body of a command whose turn has come: adds the alert that it carries, and a digest.
+    /// Completes the body of a command, for example when its turn comes: adds the alert that it carries, and a digest.
     mutating func completeBody(of record: UInt32) {
         guard self[record].digest == nil else { return }
         let rider = self[record].rider
@@ -66,13 +66,13 @@ extension RecordSlot {
         Body.count(body.bytes, layout, carryingAlertOf: count) <= Limits.bodyBytes
     }
 
-    /// Whether the command carries an alert of another command that is not in this lane, for example because Redis held
-    /// that command.
+    /// Whether the command carries an alert of another command that is not in this lane any more, or never was: for
+    /// example, Redis held that command.
     @inline(__always) var hasAlertFromRedisOnly: Bool { rider == .max && olderAlertVersion != nil }
 }
 
-/// A command with an alert, after another worker admitted a newer command. It waits until this lane reads the
-/// newer command, which then carries the alert, or until `untilMilliseconds`.
+/// A command with an alert, after Redis answered that it has a newer command that is not settled. The older command
+/// waits until this lane reads the newer command, which then carries the alert, or until `untilMilliseconds`.
 struct RiderAwaitingCarrier: BitwiseCopyable {
     /// The waiting command; `.max`: none.
     private(set) var record: UInt32 = .max

@@ -1,7 +1,7 @@
 /// The waiting commands of one activity, in the order in which they will be sent. The list is linked through
 /// the commands' slots. (R12)
 ///
-/// The list has only a few commands: a start and a state for each life of the activity.
+/// The list has only a few commands: for each life of the activity a start, a state, and the end of the lifetime.
 struct WaitingList: BitwiseCopyable {
     /// The link from a record to the next one in its activity's list.
     struct Link: BitwiseCopyable {
@@ -15,8 +15,8 @@ struct WaitingList: BitwiseCopyable {
     var isEmpty: Bool { first == .max }
     var head: UInt32? { isEmpty ? nil : first }
 
-    // Adding a record to the list sets its stage to `waiting`. Removing a record does not change its stage:
-    // the caller must enter the next stage, or put the record back, before it returns.
+    // `append`, `prepend` and `replaceLast` set the added record's stage to `waiting`. Removing a record does not
+    // change its stage: the caller must enter the next stage, or put the record back, before it returns.
 
     mutating func append(_ record: UInt32, in records: inout Records) {
         records.enter(.waiting, record)

@@ -2,8 +2,8 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// A failed push is followed by a pause. If its command is deferred, the deferred record keeps the end of
-/// this pause, and what is known about the alert.
+/// If APNs cannot take a push, the core pauses before the next attempt. If the command is then deferred, the deferred
+/// record keeps the end of this pause, and what is known about the alert.
 @Suite struct DeferredPauseTests {
     private static let delay: Int64 = 30_000
     /// The shortest first pause. Jitter shortens the configured 300 s to no less than half.
@@ -118,15 +118,23 @@ import Testing
         #expect(again.deferral.pauseEndMilliseconds - core.now.wallMilliseconds <= 3_600_000)
     }
 
-    /// APNs did not process the push, so the command may be sent again at once.
-    @Test func `A push that APNs never processed is sent again at once, at any age`() throws {
-        let core = core()
+    /// The command has waited long enough to be deferred. The core does not defer it, because APNs did not process the
+    /// push.
+    @Test func `A push that APNs never processed is sent again soon, at any age`() throws {
+        let core = CoreHarness {
+            $0.deferAfterMilliseconds = 10_000
+            $0.retryBaseMilliseconds = 100
+        }
         core.receive(.update(1))
         core.reply(.send)
         core.elapse(12_000)
         core.push()
         core.answer(.retryNow)
-        #expect(core.deferrals.isEmpty)
+        core.elapse(110)
+        core.push()
+        core.answer(.accepted)
+        core.acknowledgeAll()
+        #expect(core.outcomes == ["u1 accepted"])
     }
 
     @Test func `A command with a suspect token waits in the deferred topic`() throws {

@@ -2,7 +2,7 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// A running core applies changed numbers, of policies and of retries, from the next push, command or retry on.
+/// A running core applies changed numbers, of policies, retries and deferrals, from the next push, command or retry on.
 @Suite struct NumbersTests {
     private func core(_ spacings: Int64...) -> CoreHarness {
         CoreHarness { configuration in
@@ -84,9 +84,9 @@ import Testing
         #expect(core.unansweredCalls == ["admit u1"])
     }
 
-    /// The state that must carry the alert may be deferred. A longer delay lets it return later.
+    /// The state that must carry the alert may be deferred. A longer delay lets this state return later.
     @Test func `With a longer delay of deferred commands, an alert waits longer for its carrier`() {
-        let core = core(1_000)
+        let core = CoreHarness { $0.setDeferredDelay(milliseconds: 10_000) }
         take(core) { $0.deferredDelayMilliseconds = 30_000 }
         core.receive(.alert(1))
         core.reply(.alertAwaitsCarrier)

@@ -70,6 +70,21 @@ import Testing
         #expect(try core.oldestCallView.policy == 0)
     }
 
+    @Test func `A deferred command whose policy is gone falls back to its app's`() throws {
+        let core = CoreHarness {
+            $0.policies.append(Policy(name: "quick"))
+            $0.deferAfterMilliseconds = 10_000
+            $0.deferredDelayMilliseconds = 30_000
+        }
+        core.receive(.update(1, beside: #""policy":"quick","#))
+        core.reply(.send)
+        core.elapseInSteps(11_200)
+        let later = CoreHarness()
+        later.receive(try #require(core.deferrals.first))
+        #expect(later.unansweredCalls == ["admit u1"] && later.deadLetters.isEmpty)
+        #expect(try later.oldestCallView.policy == 0)
+    }
+
     private func heldCommand(of core: CoreHarness) throws -> String {
         String(decoding: try #require(try core.oldestCall.heldCommand), as: UTF8.self)
     }
