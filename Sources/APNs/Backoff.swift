@@ -1,5 +1,5 @@
-/// The delay before the next connection attempt. It has full jitter over a window that doubles with each
-/// failure (R21).
+/// The delay before the next connection attempt. It is half the base plus full jitter over a window that doubles with
+/// each failure, up to a maximum (R21).
 struct Backoff {
     private let baseMilliseconds: Int64
     private let maxMilliseconds: Int64
@@ -19,8 +19,8 @@ struct Backoff {
         failureCount += 1
     }
 
-    /// Returns 0 if there was no failure since the last success. After a failure, the delay is at least half
-    /// the base: delays near 0 would make all connections retry at once.
+    /// Returns 0 if there was no failure since the last success. After a failure, the delay is at least half the base:
+    /// with delays near 0, many connections would retry at once.
     func delayMilliseconds(using generator: inout some RandomNumberGenerator) -> Int64 {
         guard failureCount > 0 else { return 0 }
         let window = min(maxMilliseconds, baseMilliseconds << Int64(min(failureCount - 1, 20)))

@@ -1,8 +1,8 @@
 /// Why a breaker opened.
 public enum BreakerCause: UInt8, Sendable {
-    /// Too many pushes got a 5xx, or no response in time.
+    /// Too many pushes got a 5xx (but not Shutdown), or no response in time.
     case availability
-    /// Too many pushes got BadDeviceToken or DeviceTokenNotForTopic. Probably the environment or topic is
+    /// Too many pushes to devices got BadDeviceToken or DeviceTokenNotForTopic. Probably the environment or topic is
     /// wrong, not the tokens.
     case deviceTokens
     /// Several pushes got 403 (or 429 TooManyProviderTokenUpdates), and no response between them showed that APNs
@@ -12,29 +12,30 @@ public enum BreakerCause: UInt8, Sendable {
 
 /// The limits at which a pool stops sending because its pushes cannot succeed.
 public struct CircuitBreakerConfiguration: Sendable, Hashable {
-    /// The length of the time window in which the breaker counts 5xx responses and timed-out pushes. Each
-    /// window begins with a count of 0. Range 100 to 600,000.
+    /// The length of the time window in which the breaker counts ended pushes and, among them, failures: timeouts, and
+    /// 5xx responses other than Shutdown. Each window begins with counts of 0. Range 100 to 600,000.
     public var windowMilliseconds: Int64 = 10_000
-    /// The breaker judges the share of failures only after this many responses in the window. Range 1 to
+    /// The breaker judges the share of failures only after this many pushes have ended in the window. Range 1 to
     /// 100,000.
     public var failureResponsesMin = 50
     /// The breaker opens above this share of failures, in per cent. Range 1 to 100.
     public var failurePercentMax = 50
-    /// The breaker counts suspect responses (BadDeviceToken, DeviceTokenNotForTopic) over this many
-    /// responses, then begins again with 0. Range 1 to 100,000.
+    /// The breaker counts suspect responses (BadDeviceToken, DeviceTokenNotForTopic) over this many ended pushes, then
+    /// begins again with 0. Range 1 to 100,000.
     public var suspectWindowResponses = 1_000
     /// The breaker judges the share of suspect responses only after this many of them. Range 1 to 100,000.
     public var suspectResponsesMin = 20
     /// The breaker opens above this share of suspect responses, in per cent. Range 1 to 100.
     public var suspectPercentMax = 5
     /// The breaker opens after this many responses with 403 or TooManyProviderTokenUpdates, if no response between them
-    /// shows that APNs accepts the provider token. Range 1 to 1,000.
+    /// shows that APNs accepts the provider token. A 403 that a new provider token may repair does not count:
+    /// ExpiredProviderToken and UnrelatedKeyIdInToken. Nor does a 403 to the trial of a new key. Range 1 to 1,000.
     public var forbiddenMax = 5
-    /// The time from the opening of the breaker to its first probe, and from a failed probe to the next
-    /// probe. Range 1 to 600,000.
+    /// The shortest time from the opening of the breaker to its first probe, and from a failed probe to the next probe.
+    /// Range 1 to 600,000.
     ///
-    /// With the default, the pool resumes about a second after the fault is repaired. One probe a second is no load for
-    /// APNs.
+    /// With the default, a pool with waiting pushes soon notices that the fault is repaired, and one probe a second is
+    /// no load for APNs.
     public var probeMilliseconds: Int64 = 1_000
 
     public init() {}
@@ -51,23 +52,24 @@ public struct CircuitBreakerConfiguration: Sendable, Hashable {
     }
 }
 
-/// The breaker's classification of one response.
+/// The breaker's classification of one ended push.
 enum CircuitBreakerSample {
-    /// APNs works: it accepted the push, refused its payload, or reported a dead token or a missing channel.
+    /// APNs works: it accepted the push, refused this push for good, or reported a dead token or a missing channel.
     case succeeded
-    /// APNs answered 5xx, or did not answer in time. A lost connection is `inconclusive` instead, because the
-    /// next connection may work.
+    /// APNs answered 5xx (but not Shutdown), or did not answer a completely sent push in time. A lost connection is
+    /// `inconclusive` instead, because the next connection may work.
     case unavailable
-    /// APNs answered BadDeviceToken or DeviceTokenNotForTopic. It checks the device token only after it has
-    /// accepted the provider token.
+    /// APNs answered BadDeviceToken or DeviceTokenNotForTopic to a push to a device. It checks the device token only
+    /// after it has accepted the provider token.
     case suspect
-    /// APNs answered 429 about a device token or channel. APNs works, but may answer 429 before it checks the
+    /// APNs answered 429, but not TooManyProviderTokenUpdates. APNs works, but may answer 429 before it checks the
     /// provider token.
     case rateLimited
-    /// APNs answered 403, or 429 TooManyProviderTokenUpdates.
+    /// APNs answered 429 TooManyProviderTokenUpdates, or 403 with a fault that a new provider token cannot repair. A
+    /// 403 to the trial of a new key is `inconclusive` instead.
     case forbidden
-    /// The response says nothing about whether APNs works. It counts as a response, but neither as success
-    /// nor as failure. A probe with this sample has failed.
+    /// The outcome says nothing about whether APNs works. The push counts as ended, but neither as success nor as
+    /// failure. A probe with this sample has failed.
     case inconclusive
 
     init(kind: PushResponse.Kind, disposition: ResponseDisposition, reason: Reason, timedOut: Bool) {
@@ -80,8 +82,8 @@ enum CircuitBreakerSample {
         case .retryLater: self = .unavailable
         case .providerRefused: self = .forbidden
         case .rejected: self = kind == .answered ? .succeeded : .inconclusive
-        // Neither disposition is a fault of APNs. The push can be sent again, and the pool replaces an
-        // expired provider token itself.
+        // Neither disposition is a fault of APNs. The push can be sent again, and the pool itself replaces the provider
+        // token.
         case .retryNow, .refreshProviderToken: self = .inconclusive
         }
     }
@@ -92,12 +94,13 @@ enum CircuitBreakerSample {
 /// breaker does no I/O, and gets the time as an argument.
 struct CircuitBreaker {
     enum State: Equatable {
-        /// The pool may send every push. Next: `open` when a limit of ``CircuitBreakerConfiguration`` is exceeded.
+        /// The pool may send every push. Next: `open` at a limit of ``CircuitBreakerConfiguration``.
         case closed
         /// The pool sends no push until the next probe is due. The breaker ignores responses to pushes that
         /// are still in flight. Next: `probing` when the pool sends a probe.
         case open(cause: BreakerCause, probeAtMilliseconds: Int64)
-        /// One push, the probe, is in flight. Next: `closed` if it succeeds, otherwise `open` again.
+        /// One push, the probe, is in flight. Next: `closed` if the probe succeeds, or if it is `rateLimited` and the
+        /// cause is not `providerToken`; otherwise `open` again.
         case probing(cause: BreakerCause)
     }
 
@@ -117,7 +120,7 @@ struct CircuitBreaker {
     private var windowFailures = 0
     private var suspectWindowResponses = 0
     private var suspectResponses = 0
-    /// `forbidden` responses since the last response that showed that APNs accepts the provider token.
+    /// `forbidden` responses since APNs last accepted the provider token, or since the breaker closed after that.
     private var forbiddenCount = 0
 
     init(_ configuration: CircuitBreakerConfiguration) {
@@ -134,7 +137,7 @@ struct CircuitBreaker {
         }
     }
 
-    /// When the pool may send the next probe; nil unless the state is `open`.
+    /// The earliest time of the next probe; nil unless the state is `open`.
     var probeAtMilliseconds: Int64? {
         if case .open(_, let probeAt) = state { probeAt } else { nil }
     }
@@ -187,7 +190,7 @@ struct CircuitBreaker {
         suspectWindowResponses += 1
         switch sample {
         case .succeeded: forbiddenCount = 0
-        // A 5xx or a timeout says nothing about the provider token, so it does not reset the count of 403
+        // A 5xx or a timeout says nothing about the provider token, so it does not reset the count of `forbidden`
         // responses.
         case .unavailable: windowFailures += 1
         case .suspect:

@@ -1,6 +1,6 @@
 import Reactor
 
-/// Handles received frames: responses, SETTINGS, flow control, PING and GOAWAY.
+/// Handles received frames: responses, resets, SETTINGS, flow control, PING and GOAWAY.
 extension Connection {
     func receive(_ bytes: UnsafeRawBufferPointer) {
         guard phase != .closed else { return }
@@ -51,8 +51,8 @@ extension Connection {
         framesAllowed = ConnectionLimits.framesPerSecondMax
     }
 
-    /// Returns the slot of a stream's push, or -1 if the stream is closed. The caller ignores frames of a
-    /// closed stream: the server may have sent them before our reset arrived.
+    /// Returns the slot of a stream's push, or -1 if the stream is closed. For a frame of a closed stream, the caller
+    /// updates only the state of the connection: the server may have sent the frame before our reset arrived.
     private func slotIndex(of stream: Int32) throws(ConnectionFault) -> Int32 {
         // The server opens no stream, and may send frames only on streams that we have opened (RFC 9113,
         // section 5.1).
@@ -104,8 +104,8 @@ extension Connection {
         finish(index)
     }
 
-    /// Drops the status of a malformed response and resets its stream (RFC 9113, section 8.1.1). The push
-    /// then has no final status and ends as `ambiguous`.
+    /// Drops the status of a malformed response and resets its stream (RFC 9113, section 8.1.1). The push then has no
+    /// final status and ends as `ambiguous`, or as `notProcessed` if its body was not sent completely.
     private func discardResponse(_ index: Int32) {
         slots.pointer(index).pointee.status = 0
         resetStream(index, .protocolError)
@@ -131,7 +131,7 @@ extension Connection {
     }
 
     /// Subtracts received bytes from the connection's receive window. If less than half of the window is
-    /// left, opens it again with a WINDOW_UPDATE.
+    /// left, makes it whole again with a WINDOW_UPDATE.
     private func consumeReceiveWindow(_ bytes: Int) throws(ConnectionFault) {
         receiveWindow -= bytes
         guard receiveWindow >= 0 else {
@@ -183,10 +183,12 @@ extension Connection {
         writeFrame(FrameType.ping, flags: FrameFlags.acknowledgement, payload: frame.payload)
     }
 
-    /// Throws if the peer does not read our acknowledgements. Each further SETTINGS or PING frame would
-    /// otherwise make our output grow.
+    /// Throws if the acknowledgement of a SETTINGS or PING frame has no room in the output, because the peer does not
+    /// read. Pushes alone may fill the output slightly beyond ``Stream/highWaterBytes``. So acknowledgements have room
+    /// of their own.
     private func requirePeerReadsOutput() throws(ConnectionFault) {
-        guard let stream = openedStream, stream.pendingOutputBytes <= Stream.highWaterBytes else {
+        let outputBytesMax = Stream.highWaterBytes + ConnectionLimits.acknowledgementBytesMax
+        guard let stream = openedStream, stream.pendingOutputBytes <= outputBytesMax else {
             throw ConnectionFault(.enhanceYourCalm, "the peer does not read our acknowledgements (RFC 9113, 10.5)")
         }
     }

@@ -4,7 +4,8 @@ import Reactor
 extension Connection {
     /// Sends a push on a new stream.
     ///
-    /// - Returns: false, without sending anything, if the connection cannot take the push now.
+    /// - Returns: false, without sending any byte of the push, if the connection cannot take the push now. If it has
+    ///   no provider token that it may use, it is then retired.
     func submit(_ request: borrowing PushRequest) -> Bool {
         guard freeStreams > 0, let stream = openedStream else { return false }
         guard loop.wallMilliseconds < tokenReviewAtMilliseconds || pinNewestToken() else {
@@ -105,8 +106,9 @@ extension Connection {
         slot.pointee.sentAtMilliseconds = loop.wallMilliseconds
     }
 
-    /// Makes the connection use the newest provider token, and keep it for at least 20 minutes. If another key signed
-    /// the newest token, the connection keeps its old token as long as the old token may be used.
+    /// Makes the connection use the newest provider token, or the candidate's token during a trial, and keep it for at
+    /// least 20 minutes. If another key signed the newest token, the connection keeps its old token as long as the old
+    /// token may be used.
     ///
     /// - Returns: false if the connection has no token that it may use now. The caller then ends the connection.
     func pinNewestToken() -> Bool {
@@ -135,8 +137,8 @@ extension Connection {
             pinnedAtSeconds: tokenPinnedAtSeconds,
             issuedAtSeconds: nextToken.issuedAtSeconds
         )
-        // If signing a newer token failed, the time to look for one has already passed. Wait `retrySeconds`
-        // more, so that not every push tries to sign again.
+        // If there is no newer token, the time to look for one may have passed already. Wait `retrySeconds` more, so
+        // that not every push asks for a token again.
         tokenReviewAtMilliseconds = max(review, seconds + ProviderTokenTimes.retrySeconds) * 1_000
         return true
     }
@@ -151,8 +153,8 @@ extension Connection {
 
     // MARK: - Bodies that wait for room
 
-    /// Sends as much of the waiting bodies as the windows allow. The body that has waited longest comes
-    /// first.
+    /// Sends as much of the waiting bodies as the windows allow, until too much output waits. The body that has waited
+    /// longest comes first.
     func sendWaitingBodies() {
         hasWindowGrown = false
         var index = slots.firstWaiting
@@ -201,8 +203,8 @@ extension Connection {
         answer(index, wasRefused: false)
     }
 
-    /// Resets a stream on which the server broke HTTP/2 or sent a body that is too long, and answers the
-    /// push. If the status has already arrived, the push ends as `answered` with this status.
+    /// Resets a stream on which the server broke HTTP/2 or sent a body that is too long, and answers the push. If the
+    /// final status has already arrived, this status decides how the push ends.
     func resetStream(_ index: Int32, _ code: ErrorCode) {
         writeReset(slots.pointer(index).pointee.streamIdentifier, code)
         answer(index, wasRefused: false)
@@ -308,7 +310,8 @@ extension Connection {
         schedule(.request, afterMilliseconds: deadline - now)
     }
 
-    /// Sends a PING, and closes the connection if the peer does not answer it in time.
+    /// Sends a PING, and closes the connection if the peer does not answer it in time. Does nothing while an earlier
+    /// PING is unanswered.
     func sendPing(timeoutMilliseconds: Int64) {
         guard phase != .closed, !isScheduled(.ping) else { return }
         var data: UInt64 = 0
@@ -349,7 +352,7 @@ extension Connection {
         for (setting, value) in [
             (Setting.enablePush, UInt32(0)),
             (Setting.headerListSizeMax, UInt32(ResponseHead.listBytesMax)),
-            // We use no priorities: all pushes are equal (RFC 9218, section 2.1).
+            // We give streams no priorities (RFC 9218, section 2.1).
             (Setting.noRFC7540Priorities, 1),
         ] {
             withUnsafeBytes(of: setting.bigEndian) { payload += $0 }

@@ -11,16 +11,16 @@ final class Connection {
         case connecting
         /// Our preface is sent, and the server's SETTINGS frame has not arrived. Next: `unauthenticated` or `closed`.
         case awaitingSettings
-        /// APNs has not yet accepted our provider token, so only one request may be open, even if SETTINGS
-        /// allow more. Next: `open` after the first response that shows that APNs accepts the token;
-        /// otherwise `draining` or `closed`.
+        /// APNs has not yet accepted our provider token, so at most one request may be open, even if SETTINGS allow
+        /// more. Next: `open` after the first response that shows that APNs accepts the token; otherwise `draining` or
+        /// `closed`.
         case unauthenticated
         /// As many requests may be open as SETTINGS and our own limit allow. Next: `draining` or `closed`.
         case open
         /// The connection takes no new request. It waits until the requests in flight are answered or time
         /// out. Next: `closed`.
         case draining
-        /// The connection has ended, and every push has its response. No phase follows.
+        /// The connection has ended, or ends in `close`, which answers every push in flight. No phase follows.
         case closed
     }
 
@@ -44,9 +44,9 @@ final class Connection {
     private(set) var phase = Phase.connecting
     /// Whether the connection has ever been `open`.
     private(set) var wasAuthenticated = false
-    /// Whether this `unauthenticated` connection got a response that does not show whether APNs accepts its token. If true, the
-    /// pool no longer prefers the connection for the next push. The server may be overloaded, and if the pool has few
-    /// pushes, the server would get all of them. The pool clears the flag in each sizing interval, to try the
+    /// Whether a push ended on this `unauthenticated` connection without showing that APNs accepts its token. If true,
+    /// the pool no longer prefers the connection for the next push. The server may be overloaded, and if the pool has
+    /// few pushes, the server would get all of them. The pool clears the flag in each sizing interval, to try the
     /// connection again.
     var hasUnprovenToken = false
 
@@ -61,14 +61,14 @@ final class Connection {
     var nextStream: Int32 = 1
     /// Body bytes that we may still send on the whole connection (RFC 9113, section 6.9).
     var sendWindow: Int64 = 65_535
-    /// Whether a flow-control window has grown since the last `sendWaitingBodies`, so that waiting bodies may
+    /// Whether a flow-control window may have grown since the last `sendWaitingBodies`, so that waiting bodies may
     /// continue.
     var hasWindowGrown = false
-    /// Bytes that the server may still send on the whole connection before we open its window again.
+    /// Bytes that the server may still send on the whole connection without another WINDOW_UPDATE.
     var receiveWindow = ConnectionLimits.receiveWindowBytes
     /// How many more frames we accept from the server until the next refill.
     var framesAllowed = ConnectionLimits.framesPerSecondMax
-    /// When `framesAllowed` was last refilled, with the frames of one second.
+    /// When `framesAllowed` was last set to `framesPerSecondMax`.
     var framesRefilledAtMilliseconds: Int64 = 0
 
     /// The most streams that may be open at once; 0 in all phases but `unauthenticated` and `open`.
@@ -78,7 +78,7 @@ final class Connection {
     /// The provider token that requests carry.
     var token: ProviderToken?
     /// The token of the candidate key that this connection tries; see ``ProviderTokenSource``. Nil if it tries none,
-    /// and after APNs has accepted or refused the key.
+    /// and after the trial has ended.
     var trialToken: ProviderToken?
     var tokenPinnedAtSeconds: Int64 = 0
     var tokenReviewAtMilliseconds: Int64 = 0
@@ -117,7 +117,7 @@ final class Connection {
 
     var pushesInFlight: Int { slots.count }
 
-    /// How many pushes the connection would take now.
+    /// How many pushes the connection has room for now.
     var freeStreams: Int {
         let free = streamsMax - slots.count
         guard free > 0, let stream = openedStream else { return 0 }
@@ -150,8 +150,8 @@ final class Connection {
         )
     }
 
-    /// Applies the server's SETTINGS: the first frame makes the connection `unauthenticated`; a later frame may change
-    /// the stream limit.
+    /// Applies the server's SETTINGS. The first frame makes the connection `unauthenticated`, or closes it if there is
+    /// no provider token. A later frame may change the stream limit.
     func applyPeerSettings() {
         guard phase != .closed else { return }
         if phase == .awaitingSettings {
@@ -277,16 +277,20 @@ enum ConnectionLimits {
     /// The smallest send window with which the connection takes another push while pushes are in flight. It
     /// has room for the largest body, which is a broadcast's.
     static let sendWindowBytesMin: Int64 = 5_120
-    /// The longest response body that is read; the stream of a longer body is reset. The limit is below the
-    /// 65,535 bytes of a stream's initial window, so no stream needs a WINDOW_UPDATE.
+    /// The most bytes of a response's body, padding included, that may arrive before the stream ends. After more bytes,
+    /// the stream is reset. The limit is below the 65,535 bytes of a stream's initial window, so no stream needs a
+    /// WINDOW_UPDATE.
     static let responseBodyBytesMax: Int32 = 16_384
-    /// Frames that we accept in a second, in addition to `framesPerPush` for each push. More frames are a
-    /// flood, and end the connection (RFC 9113, section 10.5).
+    /// The allowance of frames after a refill. When it is used up, it is refilled, at most once a second; each push
+    /// adds `framesPerPush`. More frames are a flood, and end the connection (RFC 9113, section 10.5).
     static let framesPerSecondMax = 10_000
     /// Frames that each push adds to the allowance, for its response and the server's flow control.
     static let framesPerPush = 8
     /// The highest value to which pushes can raise `framesAllowed`.
     static let framesAllowedMax = 100_000
+    /// The output beyond ``Stream/highWaterBytes`` at which a connection ends, because its peer does not read our
+    /// acknowledgements. A few thousand of them have this size.
+    static let acknowledgementBytesMax = 64 * 1024
     /// The most bytes of a GOAWAY's text that are written to the log.
     static let logTextBytesMax = 256
 }

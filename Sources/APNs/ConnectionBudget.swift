@@ -1,23 +1,23 @@
 import Reactor
 import Synchronization
 
-/// Limits the process's connections to all of APNs and to each address. The pools of all lanes share one
-/// budget.
+/// Limits the connections of all pools of a process, in total and to each address. The pools of all lanes share one
+/// budget. The connections of ``ChannelManagement`` do not count.
 ///
-/// The limits do not apply to a pool's only connection or to a connection for a new key. Otherwise one app's
-/// connections could keep another app from sending.
+/// The limits do not apply to a connection that a pool cannot do without: its only live one, or one that tries a new
+/// key or replaces an old key. Otherwise one app's connections could keep another app from sending.
 ///
-/// A lock guards the counts. Pools take it when a connection opens or ends, never for a push.
+/// A lock guards the counts. Pools take it to open a connection and at its end, never for a push.
 public final class ConnectionBudget: Sendable {
     private struct State {
         var total = 0
         var countsByAddress: [SocketAddress: Int] = [:]
     }
 
-    /// The most connections of the process at one time. Range 1 to 4,096.
+    /// The limit on the pools' connections at one time. Range 1 to 4,096.
     public let connectionsMax: Int
-    /// The most connections of the process to one address at one time. Users of the library pushy needed no
-    /// more than two for each of APNs' about eight addresses (pushy discussion 1052). Range 1 to 4,096.
+    /// The limit on the pools' connections to one address at one time. Users of the library pushy needed no more
+    /// than two for each of APNs' about eight addresses (pushy discussion 1052). Range 1 to 4,096.
     public let connectionsPerAddressMax: Int
     private let state = Mutex(State())
 
@@ -28,11 +28,11 @@ public final class ConnectionBudget: Sendable {
     }
 
     /// Reserves a connection to one address: one of `preferred` if such an address has room, otherwise one of
-    /// `all`. Chooses the address to which the process has the fewest connections.
+    /// `all`. Chooses the address to which the pools have the fewest connections.
     ///
     /// - Parameter isNeeded: whether the pool cannot do without the connection. If true, the limits do not
     ///   apply.
-    /// - Returns: nil if no address has room.
+    /// - Returns: nil if the limit in total, or the limit of every address, is reached; or if `all` is empty.
     func acquire(preferred: [SocketAddress], all: [SocketAddress], isNeeded: Bool) -> SocketAddress? {
         state.withLock { state in
             guard isNeeded || state.total < connectionsMax else { return nil }
@@ -51,7 +51,7 @@ public final class ConnectionBudget: Sendable {
         }
     }
 
-    /// Whether the process is below `connectionsMax`. A new connection also needs room at its address.
+    /// Whether the pools have fewer than `connectionsMax` connections. A new connection also needs room at its address.
     var hasRoom: Bool { state.withLock { $0.total < connectionsMax } }
 
     /// Releases the reservation of a connection that has ended.
@@ -63,6 +63,6 @@ public final class ConnectionBudget: Sendable {
         }
     }
 
-    /// The process's connections that are open or being opened.
+    /// The pools' connections that have not ended, including those that are being opened.
     public var count: Int { state.withLock { $0.total } }
 }

@@ -6,13 +6,13 @@ import Reactor
 /// If the ``ConnectionBudget`` has no room, the attempt has not failed: the next attempt follows after
 /// ``roomWaitMilliseconds``, not after the back-off.
 struct ConnectionOpening {
-    /// Whether a look-up or a connection attempt is under way. An attempt ends when the server's SETTINGS arrive, or
-    /// when it fails.
+    /// Whether a look-up or a connection attempt is under way. An attempt ends when the server's SETTINGS arrive, when
+    /// it fails, or when the pool gives it up.
     var isUnderWay = false
     /// The timer that fires when the next opening is due.
     var timer = TimerIdentifier.none
 
-    /// Whether the budget had no room at the last attempt.
+    /// Whether the last attempt found no room in the budget, and the pool still waits for room.
     private(set) var awaitsRoom = false
 
     /// The longest random delay before the pool's first connection.
@@ -58,13 +58,14 @@ struct ConnectionOpening {
 
     /// Notes that the budget has no room, which does not count as a failure.
     ///
-    /// - Returns: whether the budget had room at the previous attempt.
+    /// - Returns: true if the wait begins now; false if the pool was already waiting.
     mutating func beginRoomWait() -> Bool {
         defer { awaitsRoom = true }
         return !awaitsRoom
     }
 
-    /// Ends the wait for room: the budget has room, or no connection is wanted any more.
+    /// Ends the wait for room: the budget has room or does not limit the connection, or no connection is wanted any
+    /// more.
     mutating func endRoomWait() {
         awaitsRoom = false
     }
@@ -74,7 +75,8 @@ struct ConnectionOpening {
         backoff.recordSuccess()
     }
 
-    /// Lengthens the back-off: a look-up failed, or a connection ended before APNs accepted its token.
+    /// Lengthens the back-off: a look-up failed, or a connection ended or was retired before APNs accepted its token. A
+    /// connection that was retired as surplus does not count.
     mutating func recordFailure() {
         backoff.recordFailure()
     }

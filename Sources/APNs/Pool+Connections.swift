@@ -2,7 +2,7 @@ import Reactor
 
 /// Opens, replaces and closes the pool's connections.
 extension Pool {
-    /// Schedules the next opening, unless the pool has enough connections or is opening one.
+    /// Schedules the next opening, unless the pool has enough connections, or an opening is scheduled or under way.
     func openIfNeeded() {
         guard phase == .running, !opening.isUnderWay, wantsConnection else { return }
         if opening.timer != .none {
@@ -17,7 +17,8 @@ extension Pool {
     }
 
     /// Whether the pool wants one more connection than it has. A retired connection that still waits for responses does
-    /// not count, so its replacement opens without waiting for these responses.
+    /// not count, so its replacement opens without waiting for these responses. All connections together are at most
+    /// twice `connectionsMax`.
     private var wantsConnection: Bool {
         let extra = trialToken != nil || needsExtraConnection ? 1 : 0
         return connections.count(where: \.isLive) < sizing.connectionsWanted + extra
@@ -36,8 +37,9 @@ extension Pool {
         trialToken != nil || hasOldKey || !connections.contains(where: \.isLive)
     }
 
-    /// If the pool has more connections than it wants, retires one of them: an `unauthenticated` one without a push in flight, or
-    /// if there is none, the `open` one with the fewest pushes in flight.
+    /// If more connections take pushes than the pool wants, retires one of them: an `unauthenticated` one that tries no
+    /// key and has no push in flight. If there is none, but more `open` ones than wanted, retires the `open` one with
+    /// the fewest pushes in flight.
     func retireSurplus() {
         let wanted = sizing.connectionsWanted + (needsExtraConnection ? 1 : 0)
         let acceptingConnections = connections.filter(\.acceptsPushes)
@@ -47,8 +49,8 @@ extension Pool {
         }) {
             return unusedConnection.retire(.surplus)
         }
-        // Count only `open` connections here. An open connection must not be retired in favour of an `unauthenticated` one, whose
-        // token APNs has not accepted yet.
+        // Count only `open` connections here. An open connection must not be retired in favour of an `unauthenticated`
+        // one, whose token APNs has not accepted yet.
         let openConnections = acceptingConnections.filter { $0.phase == .open }
         if openConnections.count > wanted {
             openConnections.min { $0.pushesInFlight < $1.pushesInFlight }?.retire(.surplus)
@@ -141,7 +143,8 @@ extension Pool {
     }
 
     func connectionRetired(_ connection: Connection, cause: RetirementCause) {
-        if !connection.wasAuthenticated { opening.recordFailure() }
+        // A connection that the pool no longer needs has not failed.
+        if !connection.wasAuthenticated, cause != .surplus { opening.recordFailure() }
         report(.retiring(connection: connection.identifier, cause: cause))
         openIfNeeded()
     }

@@ -26,11 +26,11 @@ extension Pool {
         return connections.contains { $0.acceptsPushes && $0.isSignedByKey(otherThan: generation) }
     }
 
-    /// Tries a new key, if the pool may. After APNs has accepted it, retires one connection with the old key
-    /// per interval, and only while a connection with the new key is open.
+    /// Tries a new key, if the pool may. After APNs has accepted the key, retires one `open` connection with the old
+    /// key per interval, and only while a connection with the new key is open.
     ///
-    /// A pool without pushes in the last interval does not try a key. It has no push to try the key with, and
-    /// other pools would wait for APNs' verdict.
+    /// A pool in which no push ended in the last interval does not try a key. It may have no push to try the key with,
+    /// and other pools would wait for APNs' verdict.
     private func replaceOldKey() {
         for connection in connections where connection.acceptsPushes {
             if let token = connection.trialToken, tokenSource.isTrialObsolete(token) {
@@ -40,7 +40,7 @@ extension Pool {
         if let token = trialToken, tokenSource.isTrialObsolete(token) { trialToken = nil }
         takeTrialToken()
         let generation = tokenSource.keyGeneration
-        // A `unauthenticated` connection gets the next push first. With the old key, it would get a push that the
+        // An `unauthenticated` connection gets the next push first. With the old key, it would get a push that the
         // connection with the new key needs.
         for connection in connections
         where connection.phase == .unauthenticated && connection.isSignedByKey(otherThan: generation) {

@@ -13,7 +13,8 @@ public final class Pool {
         case running
         /// The pool takes no push. Each connection closes when it has no push in flight. Next: `closed`.
         case draining
-        /// Every push has its response, and no connection is left. No phase follows.
+        /// The pool has ended, or ends in ``close()``. After that call, every push has its response, and no connection
+        /// is left. No phase follows.
         case closed
     }
 
@@ -48,11 +49,11 @@ public final class Pool {
     /// Whether `submit` has refused a push since the last ``PushHandler/poolHasRoom(_:)``, so that the
     /// handler waits for this call.
     private var isRoomWanted = false
-    /// Since when, in the current sizing interval, the pool refuses pushes because no stream is free; nil if it refuses
-    /// none for this reason.
+    /// Since when, in the current sizing interval, the pool refuses pushes because no connection can take one; nil if
+    /// it refuses none for this reason.
     var starvedSinceMilliseconds: Int64?
 
-    /// The tags of malformed pushes. The pool answers these pushes at the end of the turn.
+    /// The tags of malformed pushes. The pool answers these pushes at the end of the turn, or in ``close()``.
     var malformedTags: [UInt64] = []
     /// The most malformed pushes in one turn. After that, `submit` returns false for a malformed push.
     private static let malformedTagsMax = 256
@@ -91,7 +92,7 @@ public final class Pool {
     /// Pushes that were taken and have no response yet.
     public var pushesInFlight: Int { connections.reduce(malformedTags.count) { $0 + $1.pushesInFlight } }
 
-    /// How many pushes the pool would take now.
+    /// How many pushes the pool has room for now; at most 1 while the breaker is open.
     public var freeStreams: Int {
         guard phase == .running else { return 0 }
         let free = connections.reduce(0) { $0 + $1.freeStreams }
@@ -106,11 +107,12 @@ public final class Pool {
     /// false, the environment or topic may be wrong for all tokens.
     ///
     /// True if the breaker is closed, and APNs has accepted a push to a device since the previous answer of this kind.
-    /// Read it in ``PushHandler/pushAnswered(_:)``: the answer that is being handled does not count yet.
+    /// Read it in ``PushHandler/pushAnswered(_:)``: the answer that is being handled does not count yet, except that it
+    /// may have opened the breaker.
     public var trustsTokenRefusals: Bool { breaker.isClosed && hasAcceptedSinceSuspect }
     private var hasAcceptedSinceSuspect = false
 
-    /// Opens the first connection. Further connections follow one by one, spaced by
+    /// Schedules the opening of the first connection. Further connections follow one by one, spaced by about
     /// `openSpacingMilliseconds`.
     public func start() {
         precondition(phase == .created, "a pool starts once")
@@ -119,9 +121,9 @@ public final class Pool {
         openIfNeeded()
     }
 
-    /// Sends a push.
+    /// Sends a push, or answers a malformed push at the end of the turn.
     ///
-    /// - Returns: false if the pool cannot take the push now. It calls ``PushHandler/poolHasRoom(_:)`` when
+    /// - Returns: false if the pool cannot take the push now. A running pool calls ``PushHandler/poolHasRoom(_:)`` when
     ///   it can take one.
     public func submit(_ request: borrowing PushRequest) -> Bool {
         guard phase == .running, breaker.isClosed || mayProbe else {
@@ -148,8 +150,8 @@ public final class Pool {
         return true
     }
 
-    /// Takes no more pushes, waits for the pushes in flight, and closes the connections. Then reports
-    /// ``PoolEvent/drained``. Each push gets its response within the request timeout.
+    /// Takes no more pushes, and returns at once. Each connection closes when it has no push in flight. When all are
+    /// closed, the pool reports ``PoolEvent/drained``. Each push gets its response within the request timeout.
     public func drain() {
         guard phase == .created || phase == .running else { return }
         phase = .draining
@@ -160,8 +162,8 @@ public final class Pool {
         closeIfDrained()
     }
 
-    /// Ends all connections now. When the call returns, every push has its response: a push that APNs has not
-    /// answered ends as `ambiguous` or `notProcessed`. The pool makes no later call to the handler.
+    /// Ends all connections now. When the call returns, every push has its response: a push that APNs has not answered
+    /// ends as `ambiguous`, `notProcessed` or `malformed`. The pool makes no later call to the handler.
     public func close() {
         guard phase != .closed else { return }
         phase = .closed
@@ -191,8 +193,8 @@ public final class Pool {
         var bestConnection: Connection?
         var bestFreeStreams = 0
         for connection in connections where connection.identifier != avoided {
-            // A new connection may have only one push in flight until APNs accepts its provider token. So the
-            // next push goes there.
+            // Only a response shows that APNs accepts a new connection's provider token, and until then the connection
+            // may have only one push in flight. So the next push goes there.
             if connection.phase == .unauthenticated, !connection.hasUnprovenToken, connection.freeStreams > 0 {
                 return connection
             }
@@ -253,8 +255,8 @@ public final class Pool {
         if transition != .none { breakerChanged(transition) }
     }
 
-    /// If the reason concerns the provider token or the connection, drops the token or retires the
-    /// connection.
+    /// Retires the connection if its pushes may succeed on another connection. If APNs refused its token as expired or
+    /// as one of an unrelated key, also tells the token source, which may drop the token.
     private func handleReason(_ reason: Reason, of connection: Connection) {
         switch reason {
         case .expiredProviderToken, .unrelatedKeyIdInToken:
@@ -341,7 +343,7 @@ enum PoolTimer: UInt64 {
     case open
     /// Fires at the end of a sizing interval. The pool then reviews its number of connections.
     case sizing
-    /// Fires when the breaker allows a probe.
+    /// Fires when the breaker's next probe is due.
     case probe
 }
 

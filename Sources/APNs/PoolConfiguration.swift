@@ -8,7 +8,8 @@ public struct PoolConfiguration {
     public var port: UInt16
     /// A client context that offers `h2` only.
     public var tls: TLSContext
-    /// The name that the server's certificate must contain. Requests also send it in `:authority`.
+    /// The name that the server's certificate must contain. Requests also send it in `:authority`, with the port unless
+    /// this is 443.
     public var serverName: String
     public var profile: PushProfile
     /// The most connections that the pool wants for its load; see ``PoolSizing``. For a short time it may have more:
@@ -20,11 +21,12 @@ public struct PoolConfiguration {
     public var connectionsMin = 1
     /// How long the pool must have needed fewer connections before it closes one. Range 10 to 86,400,000.
     public var shrinkMilliseconds: Int64 = 600_000
-    /// The limits on the process's connections. All pools of a process share one budget.
+    /// The limits on the process's connections. All pools of a process must get the same object. The default is a
+    /// budget of the pool's own.
     public var budget = ConnectionBudget()
     /// The most pushes in flight on one connection; APNs may allow fewer. Range 1 to 4,096.
     public var inFlightMax = 1_000
-    /// The longest time from submission to the response. A push that was sent and has no response by then is
+    /// The longest time from submission to the response. A push that was sent completely and has no response by then is
     /// `ambiguous`. Range 10 to 120,000.
     public var requestTimeoutMilliseconds: Int64 = 10_000
     /// The longest time from the first packet to the end of the TLS handshake. Range 10 to 120,000.
@@ -34,13 +36,14 @@ public struct PoolConfiguration {
     /// After this time without a received byte, the connection sends a PING. Apple suggests one hour. Range
     /// 10 to 86,400,000.
     public var pingIdleMilliseconds: Int64 = 3_600_000
-    /// How long the connection waits for the answer to a PING before it closes. Range 10 to 120,000.
+    /// The longest time that the connection waits for the answer to a PING before it closes. Range 10 to 120,000.
     public var pingTimeoutMilliseconds: Int64 = 10_000
-    /// The time between the openings of two connections. Apple advises a few seconds (developer forums, thread 778909).
-    /// Range 0 to 60,000.
+    /// The time between the openings of two connections, plus or minus a random part of up to a quarter. Apple advises
+    /// a few seconds (developer forums, thread 778909). Range 0 to 60,000.
     public var openSpacingMilliseconds: Int64 = 2_000
-    /// The longest random delay after the first failed connection. The longest delay doubles with each further failure,
-    /// up to `backoffMaxMilliseconds`. Half of `backoffBaseMilliseconds` is added to every delay. Range 1 to 60,000.
+    /// The longest random delay after the first failed look-up or connection. The longest delay doubles with each
+    /// further failure, up to `backoffMaxMilliseconds`. Half of `backoffBaseMilliseconds` is added to every delay.
+    /// Range 1 to 60,000.
     public var backoffBaseMilliseconds: Int64 = 200
     /// The longest random delay after any number of failures. Range `backoffBaseMilliseconds` to 600,000.
     public var backoffMaxMilliseconds: Int64 = 30_000

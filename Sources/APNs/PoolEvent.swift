@@ -1,6 +1,6 @@
 /// An event of a pool or one of its connections, for logs and metrics.
 public enum PoolEvent: Sendable {
-    /// TLS and HTTP/2 are set up, and the connection takes its first push.
+    /// TLS and HTTP/2 are set up, and the connection may take its first push.
     case connected(connection: UInt32, peer: String)
     /// A response showed that APNs accepts the provider token. The connection now takes pushes in parallel.
     case authenticated(connection: UInt32, streamsMax: Int)
@@ -10,7 +10,7 @@ public enum PoolEvent: Sendable {
     case goAway(connection: UInt32, code: UInt32, reason: Reason, text: String)
     /// The connection takes no new push and waits for the responses to the pushes in flight.
     case retiring(connection: UInt32, cause: RetirementCause)
-    /// The connection has ended. `detail` is the reason in words, or empty.
+    /// The connection has ended. `detail` describes the cause in words, or is empty.
     case closed(connection: UInt32, cause: CloseCause, detail: String)
     /// The host name could not be resolved, so the pool tried no connection.
     case resolveFailed(host: String, detail: String)
@@ -20,7 +20,8 @@ public enum PoolEvent: Sendable {
     /// The breaker opened. The pool takes one probe at a time until the breaker closes.
     case breakerOpened(cause: BreakerCause)
     case breakerClosed
-    /// APNs refused the provider token, or no token could be signed.
+    /// APNs refused the provider token as expired or as one of an unrelated key, refused a new key, or answered
+    /// TooManyProviderTokenUpdates. Or no token could be signed.
     case providerTokenTrouble(reason: Reason, detail: String)
     /// ``Pool/drain()`` is complete: every push has its response and every connection is closed.
     case drained
@@ -32,8 +33,8 @@ public enum RetirementCause: UInt8, Sendable {
     case goAway
     /// APNs answered IdleTimeout or Shutdown.
     case serverClosing
-    /// APNs refused the connection's provider token or its key, the connection has no token that it may use,
-    /// or another key replaces its key.
+    /// APNs refused the connection's provider token or its key, or answered TooManyProviderTokenUpdates. Or the
+    /// connection has no token that it may use. Or its key was replaced, or is no longer tried.
     case providerToken
     /// The connection has sent `requestsPerConnectionMax` requests.
     case requestsMax
@@ -59,9 +60,9 @@ public enum CloseCause: UInt8, Sendable {
     case outputStalled
     /// The peer broke HTTP/2 or exceeded one of our limits.
     case protocolError
-    /// The peer closed the connection, or TCP or TLS failed.
+    /// The peer closed the connection, or TCP or TLS failed. Also: at the first SETTINGS, there was no provider token.
     case connectionLost
-    /// The connection was retired, and has no push in flight any more.
+    /// The connection was retired, and has no push in flight.
     case retired
     /// ``Pool/close()`` was called.
     case poolClosed
@@ -77,7 +78,7 @@ public struct PoolStatistics: Sendable {
     public var connectionsOpened: UInt64 = 0
     /// Retries among the pushes that the pool took.
     public var retries: UInt64 = 0
-    /// Responses whose `apns-id` differs from the id that was sent.
+    /// Responses whose `apns-id` (of a broadcast: `apns-request-id`) differs from the id that was sent.
     public var identifierMismatches: UInt64 = 0
 }
 

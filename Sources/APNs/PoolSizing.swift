@@ -2,17 +2,18 @@
 ///
 /// At the end of each interval of ``intervalMilliseconds``:
 /// - The pool wants **one more** connection if, for at least half of the interval, it refused pushes because no stream
-///   was free. There are two exceptions. First, more than ``errorPercentMax`` per cent of the interval's pushes failed.
-///   Second, the mean round trip was more than ``roundTripFactorMax`` times the shortest of the last two minutes. APNs
-///   or this host is then slow, and more connections would make both slower.
+///   was free, and all wanted connections are open. There are two exceptions. First, more than ``errorPercentMax`` per
+///   cent of the interval's pushes failed. Second, the mean round trip was more than ``fastRoundTripMillisecondsMax``
+///   and more than ``roundTripFactorMax`` times the shortest of the last two minutes. APNs or this host is then slow,
+///   and more connections would make both slower.
 /// - The pool wants **one fewer** if one connection fewer would have been enough for the whole of
 ///   ``PoolConfiguration/shrinkMilliseconds``. It is enough in an interval if the most pushes in flight were at most
-///   half of what the remaining connections can carry. Wanted connections that never opened carry nothing. The time is
+///   half of what the remaining connections can carry. Wanted connections that are not open carry nothing. The time is
 ///   several minutes, because Apple asks for connections that last.
 /// - ``Pool/retireSurplus()`` retires connections beyond the wanted number, one per interval.
 ///
-/// The number is never below ``PoolConfiguration/connectionsMin`` or above
-/// ``PoolConfiguration/connectionsMax``.
+/// The number is never below ``PoolConfiguration/connectionsMin`` or above ``PoolConfiguration/connectionsMax``. It
+/// does not change while the breaker is open.
 struct PoolSizing {
     enum Change: Equatable {
         case none, grow, shrink
@@ -23,7 +24,8 @@ struct PoolSizing {
         /// How long the pool refused pushes because no stream was free.
         var starvedMilliseconds: Int64 = 0
         var pushesEnded = 0
-        /// The ended pushes that failed because of APNs (5xx, timeout) or the provider token (403).
+        /// The ended pushes that failed because of APNs (5xx, timeout) or the provider token (403,
+        /// TooManyProviderTokenUpdates).
         var pushesFailed = 0
         /// Pushes that APNs answered. Only their times count as round trips: a push that was lost or timed
         /// out has no round trip.
@@ -75,7 +77,7 @@ struct PoolSizing {
     ///
     /// - Parameters:
     ///   - openConnections: the number of `open` connections.
-    ///   - streamsPerConnection: how many pushes one `open` connection may have in flight.
+    ///   - streamsPerConnection: how many pushes each `open` connection may have in flight at least; 0 if none is open.
     @discardableResult
     mutating func end(
         _ interval: Interval,

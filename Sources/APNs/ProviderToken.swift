@@ -50,15 +50,16 @@ public final class ProviderToken: @unchecked Sendable {
 ///   limit for the team. A connection that pins the last token late keeps it until the token is 55 minutes
 ///   old, and is then replaced. So no connection changes its token within 20 minutes.
 public enum ProviderTokenTimes {
-    /// At this age, a new token replaces the old one for new connections.
+    /// At this age, a new token replaces the old one. A connection that pinned the old one changes to the new one
+    /// later.
     public static let renewalAgeSeconds: Int64 = 35 * 60
-    /// No connection uses a token that is older. A connection that pins a token just before its renewal
-    /// reaches exactly this age at the end of its 20 minutes.
+    /// No connection uses a token that is older, except a connection that tries a new key. If a connection pins a token
+    /// just before the renewal, the token reaches exactly this age at the end of the connection's 20 minutes.
     public static let ageSecondsMax: Int64 = 55 * 60
     /// A connection must keep a token for at least this time before it changes the token.
     public static let pinSecondsMin: Int64 = 20 * 60
 
-    /// After a failed signing, a connection waits for this time before it asks for a token again.
+    /// If a connection asked for a newer token and got none, it waits for this time before it asks again.
     static let retrySeconds: Int64 = 1
 
     /// Returns when a connection must look for a newer token. This is when it may change its token and a

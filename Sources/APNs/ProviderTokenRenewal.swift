@@ -14,7 +14,7 @@ public enum ProviderTokenRenewal {
 
     /// The shared token's entry in Redis.
     public struct StoredToken: Equatable, Sendable {
-        /// The entry's token; nil if this process's key cannot decrypt the entry.
+        /// The entry's token; nil if this process cannot decrypt or read the entry.
         public var token: SharedToken?
         public var remainingMilliseconds: Int64
 
@@ -25,8 +25,8 @@ public enum ProviderTokenRenewal {
     }
 
     public enum Step: Equatable, Sendable {
-        /// Keep the token in use, if there is one: it is the shared token, or the process cannot use the shared
-        /// token. When the token in use is too old, the process signs one for itself.
+        /// Keep the token in use, if there is one: it is the shared token, the process cannot use the shared token, or
+        /// another worker renews it. When the token in use is too old, the process signs one for itself.
         case keep
         case adopt(SharedToken)
         /// Renew the token. The workers compete for a lease in Redis, which one worker has at a time. The worker that
@@ -39,8 +39,8 @@ public enum ProviderTokenRenewal {
     /// - Parameters:
     ///   - storedToken: the entry in Redis; nil if there is none.
     ///   - inUseIssuedAtSeconds: when the token in use was issued; nil if none is in use.
-    ///   - refusedIssuedAtSeconds: when the newest token that APNs called expired was issued; nil if APNs called
-    ///     none expired.
+    ///   - refusedIssuedAtSeconds: when the last token that this process dropped was issued, because APNs refused it;
+    ///     nil if it dropped none.
     public static func step(
         _ storedToken: StoredToken?,
         inUseIssuedAtSeconds: Int64?,
@@ -56,7 +56,7 @@ public enum ProviderTokenRenewal {
     }
 
     /// Returns the step if renewal is due but another worker has the lease. A worker that has no token then
-    /// uses the old shared token until the renewal.
+    /// uses the old shared token until the renewal, if that token may be used.
     public static func stepWithoutLease(_ storedToken: StoredToken?, inUseIssuedAtSeconds: Int64?, unixSeconds: Int64)
         -> Step
     {
@@ -86,7 +86,8 @@ public struct SharedToken: Equatable, Sendable {
     /// The issue time and the token as one text, which ``ProviderTokenSeal`` encrypts.
     public var encoded: String { "\(issuedAtSeconds) \(text)" }
 
-    /// - Returns: nil if the text is not an encoded token, or has bytes that a header may not contain.
+    /// - Returns: nil if the text is not an encoded token, is too long for a header, or has bytes that a header may not
+    ///   contain.
     public init?(encoded: String) {
         let parts = encoded.utf8.split(separator: UInt8(ascii: " "), omittingEmptySubsequences: false)
         guard parts.count == 2, let issuedAt = Int64(String(parts[0]) ?? ""), let text = String(parts[1]),

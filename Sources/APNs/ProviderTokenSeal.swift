@@ -15,6 +15,8 @@ public struct ProviderTokenSeal: Sendable {
     private let key: [UInt8]
 
     /// Reads a key file: 32 bytes, or their Base64 on one line.
+    ///
+    /// - Throws: ``ConfigurationError`` that names the file.
     public init(keyFile: String) throws(ConfigurationError) {
         let requirement = "must hold 32 bytes, or their Base64 (openssl rand -base64 32)"
         let descriptor = Glibc.open(keyFile, O_RDONLY | O_CLOEXEC)
@@ -62,7 +64,8 @@ public struct ProviderTokenSeal: Sendable {
         return nonce + ciphertext + tag
     }
 
-    /// Decrypts a sealed text; nil if ``seal(_:name:)`` did not make the bytes with this key and this name.
+    /// Decrypts a sealed text; nil if ``seal(_:name:)`` did not make the bytes with this key and this name, or OpenSSL
+    /// fails.
     public func open(_ bytes: [UInt8], name: String) -> String? {
         defer { ERR_clear_error() }
         let count = bytes.count - Self.nonceBytes - Self.tagBytes

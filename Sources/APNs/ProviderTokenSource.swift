@@ -1,15 +1,15 @@
 import Synchronization
 
-/// Signs the provider tokens of one team, and gives all connections of the process the same token.
+/// Signs the provider tokens of one team, and gives its newest token to all connections that use the source.
 ///
 /// A connection takes a token when it opens, and later a newer one at most every 20 minutes. It keeps a
 /// reference to its token, so a push takes no lock. A token never changes; a renewal creates a new one.
 ///
-/// The key may be replaced while pushes are sent. A new key is first a *candidate*: one pool of the process
-/// opens one more connection with the candidate's token and sends one push there. If APNs accepts the push,
-/// the candidate becomes the key in use. The pools then replace their connections with the old key one after
-/// the other, because one connection must never carry tokens of two keys. If APNs refuses the candidate, the
-/// source drops it, and the push is sent again with the key in use.
+/// The key may be replaced while pushes are sent. A new key is first a *candidate*: one pool of the process opens one
+/// more connection with the candidate's token and sends one push at a time there. If a response shows that APNs accepts
+/// the token, the candidate becomes the key in use. The pools then replace their connections with the old key one after
+/// the other, because one connection must never carry tokens of two keys. If APNs refuses the candidate, the source
+/// drops it, and the push is sent again with the key in use.
 public final class ProviderTokenSource: Sendable {
     /// The state of the source's keys, for logs and metrics.
     public struct KeyStatus: Sendable, Equatable {
@@ -17,15 +17,15 @@ public final class ProviderTokenSource: Sendable {
         public var keyIdentifier: String
         /// The id of the candidate key; nil if there is none.
         public var candidateIdentifier: String?
-        /// Why APNs refused the last candidate; `absent` if the candidate could not sign. Nil if no candidate
-        /// has failed since the last one that APNs accepted.
+        /// Why APNs refused the last candidate; `absent` if the candidate could not sign, or APNs gave no reason. Nil
+        /// if no candidate has failed since the last one that APNs accepted.
         public var refusal: Reason?
     }
 
     enum Verdict {
         case accepted
         case refused(Reason)
-        /// The connection ended before APNs judged the key; another pool may try the key.
+        /// The trial ended before APNs judged the key; another pool may try the key.
         case inconclusive
     }
 
@@ -39,14 +39,14 @@ public final class ProviderTokenSource: Sendable {
         var signer: Signer
         var newestToken: ProviderToken?
         var candidate: Signer?
-        /// The candidate's token while a connection tries it.
+        /// The candidate's token while a pool tries it.
         var trialToken: ProviderToken?
         var trialBeganAtSeconds: Int64 = 0
         var refusal: Reason?
         var generationsOffered = 0
         /// Whether all workers share tokens through Redis. One worker then renews the token for all.
         var isShared = false
-        /// When the newest token that APNs called expired was issued.
+        /// When the last token that was dropped was issued; see `dropExpired`. Nil if none was dropped.
         var refusedIssuedAtSeconds: Int64?
     }
 
@@ -70,13 +70,13 @@ public final class ProviderTokenSource: Sendable {
         }
     }
 
-    /// Returns the token to send now, and signs a new one if the token in use has reached
-    /// ``ProviderTokenTimes/renewalAgeSeconds``. If signing fails, returns the token in use until it reaches
-    /// ``ProviderTokenTimes/ageSecondsMax``, then nil.
+    /// Returns the token to send now. Signs a new one if there is none, or the token in use has reached
+    /// ``ProviderTokenTimes/renewalAgeSeconds`` or was issued in the future. If signing fails, returns the token in use
+    /// until it reaches ``ProviderTokenTimes/ageSecondsMax``, then nil.
     ///
-    /// If the workers share tokens, this process signs here only if it has no token that may be used: the token has
-    /// reached `ageSecondsMax`, or its issue time is too far in the future. In all other cases, the worker that has the
-    /// lease in Redis signs for all workers.
+    /// If the workers share tokens, this process signs here only if it has no token that may be used: there is none,
+    /// the token has reached `ageSecondsMax`, or its issue time is too far in the future. In all other cases, the
+    /// worker that has the lease in Redis signs for all workers.
     public func currentToken(unixSeconds: Int64) -> ProviderToken? {
         state.withLock { state in
             if let token = state.newestToken {
@@ -100,9 +100,9 @@ public final class ProviderTokenSource: Sendable {
         }
     }
 
-    /// Drops a token that APNs called expired, so that `currentToken` signs a new one. Keeps a token that is
-    /// younger than 20 minutes. APNs calls such a token expired only because the clocks differ, and more new
-    /// tokens would lead to TooManyProviderTokenUpdates.
+    /// Drops a token that APNs refused as expired or as one of an unrelated key, so that `currentToken` signs a new
+    /// one. Keeps a token that was issued in the last 20 minutes (not in the future). APNs calls such a token expired
+    /// only because the clocks differ, and more new tokens would lead to TooManyProviderTokenUpdates.
     func dropExpired(_ token: ProviderToken, unixSeconds: Int64) {
         state.withLock { state in
             guard state.newestToken === token else { return }
@@ -116,14 +116,15 @@ public final class ProviderTokenSource: Sendable {
 
     // MARK: - Sharing
 
-    /// Tells the source that the workers share tokens. From now on, the caller reads the shared token in Redis,
-    /// passes it to ``adopt(_:keyIdentifier:)``, and renews it with ``signForAll(keyIdentifier:unixSeconds:)``.
+    /// Tells the source that the workers share tokens. From now on, the source signs by itself only if it has no token
+    /// that may be used. The caller must read the shared token in Redis, pass it to ``adopt(_:keyIdentifier:)``, and
+    /// renew it with ``signForAll(keyIdentifier:unixSeconds:)``.
     public func beginSharing() {
         state.withLock { $0.isShared = true }
     }
 
-    /// The input of ``ProviderTokenRenewal``: the id of the key in use, and when two tokens were issued: the
-    /// one in use, and the newest one that APNs called expired.
+    /// The input of ``ProviderTokenRenewal``: the id of the key in use, and when two tokens were issued: the one in
+    /// use, and the last one that was dropped because APNs refused it. Nil without such a token.
     public var sharingState: (keyIdentifier: String, inUseIssuedAtSeconds: Int64?, refusedIssuedAtSeconds: Int64?) {
         state.withLock { ($0.signer.keyIdentifier, $0.newestToken?.issuedAtSeconds, $0.refusedIssuedAtSeconds) }
     }
@@ -186,8 +187,9 @@ public final class ProviderTokenSource: Sendable {
     /// without pushes gets no verdict.
     static let trialSeconds: Int64 = 30
 
-    /// Returns the candidate's token to the first pool that asks; nil to other pools during a trial, and if
-    /// there is no candidate. The pool must try the token and call `endTrial`.
+    /// Returns the candidate's token to the first pool that asks. Returns nil to other pools during a trial, for at
+    /// most `trialSeconds`, and if there is no candidate. A candidate that cannot sign is dropped. The pool must try
+    /// the token and call `endTrial`.
     func takeTrialToken(unixSeconds: Int64) -> ProviderToken? {
         state.withLock { state in
             guard let candidate = state.candidate,
@@ -204,8 +206,8 @@ public final class ProviderTokenSource: Sendable {
         }
     }
 
-    /// Whether a token from `takeTrialToken` has become useless: APNs has refused its key in another pool, or
-    /// another candidate has replaced its key.
+    /// Whether the key of a token from `takeTrialToken` is neither in use nor the candidate: the key failed in another
+    /// pool, or another candidate replaced it.
     func isTrialObsolete(_ token: ProviderToken) -> Bool {
         state.withLock { state in
             token.keyGeneration != state.signer.generation && token.keyGeneration != state.candidate?.generation

@@ -7,8 +7,8 @@ import Numbers
 public struct PushRequest: ~Copyable {
     /// A number that the caller chooses to identify the push. ``PushResponse/tag`` repeats it.
     public var tag: UInt64
-    /// The address of the push. For a device: its token in lower-case hexadecimal, an even number of 2 to
-    /// ``deviceTokenBytesMax`` bytes. For a broadcast: the channel's id.
+    /// The address of the push. For a device: an update token or a push-to-start token in lower-case hexadecimal, an
+    /// even number of 2 to ``deviceTokenBytesMax`` bytes. For a broadcast: the channel's id.
     public var address: UnsafeRawBufferPointer
     /// Whether ``address`` is a channel. APNs then sends the push to all subscribers of the channel.
     public var isBroadcast: Bool
@@ -26,7 +26,7 @@ public struct PushRequest: ~Copyable {
     /// The connection to avoid: the ``PushResponse/connection`` of the earlier attempt, 0 for none. The pool
     /// then prefers another connection with room.
     public var avoidedConnection: UInt32
-    /// Whether the push was sent before. Such a push uses the ``RetryBudget``.
+    /// Whether an earlier attempt of the push was submitted. Such a push uses the ``RetryBudget``.
     public var isRetry: Bool
 
     /// The longest device token that is accepted, in hexadecimal digits. Live Activities have had tokens of
@@ -73,7 +73,8 @@ public struct PushRequest: ~Copyable {
         }
     }
 
-    /// Whether every field has an allowed form. The pool never sends a push that is not well-formed.
+    /// Whether the address, the priority and the expiration have an allowed form. The pool never sends a push that is
+    /// not well-formed.
     var isWellFormed: Bool {
         guard priority == 5 || priority == 10, expiration >= 0 else { return false }
         return isBroadcast ? PushRequest.isChannel(address) : PushRequest.isDeviceToken(address)
@@ -90,7 +91,7 @@ public struct PushResponse: ~Copyable {
         /// stream, the stream is above a GOAWAY's last stream, or the body was not sent completely. Or APNs refused the
         /// new key that the connection tried.
         case notProcessed
-        /// The push was sent completely, but no status came before the deadline, a reset, or the end of the
+        /// The push was sent completely, but no valid final status came before the deadline, a reset, or the end of the
         /// connection. APNs may have processed the push.
         case ambiguous
         /// The pool did not send the push. Its address does not have the form of a token or channel, or its
@@ -109,8 +110,8 @@ public struct PushResponse: ~Copyable {
     /// The `timestamp` of a 410, UNIX milliseconds: when APNs learned that the token is dead. -1 if the
     /// response has none.
     public var timestampMilliseconds: Int64
-    /// `Retry-After` in seconds, at most a day; -1 if the response has none. APNs does not document this
-    /// field.
+    /// `Retry-After` in seconds, at most a day; -1 if the response has none, a longer one, or one that is not a number.
+    /// APNs does not document this field.
     public var retryAfterSeconds: Int32
     /// The wall clock of the turn in which the connection took the push's last byte, UNIX milliseconds; -1 if
     /// the push was not sent completely.

@@ -36,7 +36,7 @@ public struct PushProfile: Sendable, Hashable {
 
 /// Why a setting cannot be used.
 public struct ConfigurationError: Error, Sendable, Hashable, CustomStringConvertible {
-    /// The name of the setting.
+    /// The name of the setting, or the path of a file that cannot be used.
     public var field: String
     /// What is wrong with the setting.
     public var detail: String

@@ -1,11 +1,12 @@
-/// Why APNs refused a push: the `reason` in the JSON body of its response, or in a GOAWAY frame's debug data.
+/// Why APNs refused a push or a request about channels, or ends a connection: the `reason` in the JSON body of a
+/// response, or in a GOAWAY frame's debug data.
 ///
-/// The cases are all names of Apple's tables for `/3/device` and for channels ("Handling notification
-/// responses from APNs", "Handling error responses from broadcast and channel requests").
+/// Besides `absent` and `unknown`, the cases are all names of Apple's tables for `/3/device` and for channels
+/// ("Handling notification responses from APNs", "Handling error responses from broadcast and channel requests").
 public enum Reason: UInt8, Sendable, CaseIterable {
     /// The response has no reason, as with every 200.
     case absent
-    /// The response has a reason that is none of these. The status then decides what the sender does.
+    /// The response has a reason that is none of the other cases. The status then decides what the sender does.
     case unknown
     case badCollapseId
     case badDeviceToken
@@ -49,8 +50,8 @@ public enum Reason: UInt8, Sendable, CaseIterable {
     case serviceUnavailable
     case shutdown
 
-    /// Returns the reason with this spelling: `absent` if the text is empty, `unknown` if the table does not
-    /// have the text.
+    /// Returns the reason with this spelling: `absent` if the text is empty, `unknown` if no reason has this
+    /// spelling.
     public init(text: UnsafeRawBufferPointer) {
         self = .unknown
         guard !text.isEmpty else {

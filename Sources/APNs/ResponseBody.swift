@@ -1,14 +1,15 @@
 import Numbers
 
-/// The reason and timestamp in a response's JSON body. They are found in one pass, which never fails.
+/// The reason and timestamp in the JSON of a response's body or of a GOAWAY's debug data. They are found in one pass,
+/// which never fails.
 ///
-/// The body comes from outside and may be cut short. So the scanner reads the members of one object as far as
-/// it can, and keeps the values that it has found before the text becomes invalid. The values are slices of
-/// the body, not copies.
+/// The body comes from outside and may be cut short. So the scanner reads the members of one object as far as it can,
+/// and keeps the values that it has found before the text becomes invalid. `reasonText` is a slice of the body, not a
+/// copy.
 struct ResponseBody {
     /// The `reason` between its quotes, with its JSON escapes; empty if there is none.
     var reasonText = UnsafeRawBufferPointer(start: nil, count: 0)
-    /// `timestamp` as a whole number of 0 or more; -1 if there is none.
+    /// `timestamp` without its fraction, 0 to 2^63-1; -1 if there is no such number.
     var timestampMilliseconds: Int64 = -1
 
     var reason: Reason { Reason(text: reasonText) }

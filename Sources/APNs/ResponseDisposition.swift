@@ -5,14 +5,14 @@ public enum ResponseDisposition: UInt8, Sendable, CaseIterable {
     /// APNs did not process the push, or asks for another connection. Send the push again at once, on another
     /// connection.
     case retryNow
-    /// APNs cannot take the push now (5xx, or TooManyProviderTokenUpdates). Later, send the state that is
-    /// then the newest.
+    /// APNs cannot take the push now (5xx other than Shutdown, or TooManyProviderTokenUpdates). Later, send the state
+    /// that is then the newest.
     case retryLater
     /// APNs limits this device token or channel (429). Later, send the state that is then the newest, and
     /// send less often.
     case rateLimited
-    /// APNs refused the provider token. The pool gets a new token and a new connection automatically; send
-    /// the push again.
+    /// APNs refused the provider token as expired or as one of an unrelated key. The pool gets a new token and a new
+    /// connection automatically; send the push again.
     case refreshProviderToken
     /// APNs refuses the sender (403): the key, team or certificate is wrong. Retry later, because an operator
     /// may replace the key.
@@ -25,12 +25,12 @@ public enum ResponseDisposition: UInt8, Sendable, CaseIterable {
     /// The device token belongs to another topic. Usually the configuration is wrong, so do not retire the
     /// token.
     case topicSuspect
-    /// The channel does not exist: it was deleted, or it belongs to the other environment. A new channel must
-    /// replace it.
+    /// The channel does not exist: it was deleted, it belongs to the other environment, or APNs calls its id invalid. A
+    /// new channel must replace it.
     case channelGone
-    /// APNs refuses this push, and no retry would help.
+    /// APNs refuses this push, or the push is malformed. No retry would help.
     case rejected
-    /// The push was sent and its response was lost. APNs may have accepted it.
+    /// The push was sent, and no valid response came. APNs may have accepted the push.
     case ambiguous
 
     /// Whether the same request may succeed later without a change by an operator.
@@ -61,8 +61,8 @@ public enum ResponseDisposition: UInt8, Sendable, CaseIterable {
         }
     }
 
-    /// The disposition for a broadcast. A broadcast has no device token, so a reason about a device token
-    /// means only that APNs rejects the push.
+    /// The disposition for a broadcast. A broadcast has no device token, so a response about a device token means only
+    /// that APNs rejects the push.
     var forBroadcast: ResponseDisposition {
         switch self {
         case .tokenDead, .tokenSuspect, .topicSuspect: .rejected

@@ -37,7 +37,7 @@ struct Slot {
     var responseBytesLeft: Int32 = 0
     /// How many bytes of the response's body the table keeps for this slot.
     var responseBytes: UInt16 = 0
-    /// The final `:status`; 0 before it arrives.
+    /// The final `:status`; 0 before it arrives, and after a malformed response.
     var status: UInt16 = 0
     var stage = Stage.free
     /// Whether the slot is in the list of deadlines.

@@ -79,7 +79,7 @@ import Testing
         }
     }
 
-    /// A failed look-up is repeated, and open connections stay open.
+    /// A failed look-up is repeated, so every push is still accepted.
     @Test func `A name server that failed is asked again`() async throws {
         try await withServices { fixture, _ in
             let zone = ChangingZone(responsesBefore: .max)

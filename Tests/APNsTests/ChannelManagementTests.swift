@@ -192,7 +192,7 @@ import Testing
     }
 }
 
-/// Reading of the management service's answers, without a connection.
+/// The headers and bodies of channel management, without a connection.
 struct ManagementResponseTests {
     private func block(_ bytes: [UInt8]) throws -> [(name: String, value: String)] {
         try bytes.withUnsafeBytes { try ManagementHeaderBlock.decode($0) }
@@ -245,8 +245,8 @@ struct ManagementResponseTests {
 
 /// The advice that an operator gets about an error reason of APNs.
 struct ReasonAdviceTests {
-    /// All reasons that APNs gives for broadcasts and channels. Only the reasons that concern device tokens
-    /// have no advice.
+    /// The reasons of both tables of `BroadcastTests`. Only the reasons that concern device tokens, and an empty
+    /// reason, have no advice.
     @Test(arguments: (BroadcastTests.table + BroadcastTests.sharedTable).map(\.reason))
     func `Every reason about channels has advice for the operator`(_ text: String) {
         let reason = Array(text.utf8).withUnsafeBytes { APNs.Reason(text: $0) }

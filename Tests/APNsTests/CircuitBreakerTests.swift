@@ -136,8 +136,8 @@ import Testing
         #expect(fixture.recorder.events.contains { if case .breakerClosed = $0 { true } else { false } })
     }
 
-    /// If other tokens are accepted, a refused token is bad. If no token is accepted, the environment is
-    /// wrong.
+    /// If another token was accepted since the previous refusal, the refused token is bad. Otherwise the environment
+    /// may be wrong.
     @Test func `A refused token is judged by the answers to other tokens`() throws {
         let fixture = try PoolFixture()
         #expect(!fixture.pool.trustsTokenRefusals)

@@ -31,7 +31,7 @@ import Testing
             #expect(outcome.kind == .notProcessed)
             #expect(outcome.disposition == .retryNow)
         }
-        // A new connection takes the pushes while the old one still gets answers.
+        // A new connection takes the next push while the old one still gets answers.
         fixture.server.respond = { _ in .accepted }
         fixture.turn(until: { fixture.submit(200) })
         for request in heldRequests.prefix(50) { connection.reply(.accepted, stream: request.stream) }

@@ -142,8 +142,8 @@ import Testing
         #expect(requests.count == expected.count)
     }
 
-    /// Caddy, on Go's HTTP/2 server, accepts each request only in the form that Apple documents, with its
-    /// body.
+    /// Caddy, on Go's HTTP/2 server, answers a request as Apple documents only if the method, the path and the fields
+    /// are as documented, and for a creation also the body.
     @Test(.enabled(if: Caddy.path != nil, "caddy is not installed"))
     func `Management requests are answered as documented`() async throws {
         let server = try Caddy.start()

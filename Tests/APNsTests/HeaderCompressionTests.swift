@@ -122,7 +122,8 @@ import Testing
         }
     }
 
-    /// Fields that are not allowed in a response (RFC 9113, sections 8.2 and 8.3).
+    /// Fields that make a response malformed (RFC 9113, sections 8.1.1 to 8.3), and a content length above our limit of
+    /// 2^31 - 1 bytes.
     @Test(
         arguments: [
             [(":status", "20")], [(":status", "2000")], [(":status", "099")], [(":status", "")], [(":status", "2x0")],

@@ -310,8 +310,8 @@ import Testing
         #expect(fixture.recorder.closeCauses == [.protocolError])
     }
 
-    /// A server may send any bytes after its SETTINGS. Each push gets one outcome, and the client does not
-    /// trap.
+    /// After its SETTINGS, the server sends random frames, valid or not. Each push gets one outcome, and the client
+    /// does not trap.
     @Test(arguments: 0..<40)
     func `After any bytes, each push has one answer`(seed: Int) throws {
         var generator = SplitMix64(seed: UInt64(seed))

@@ -14,7 +14,7 @@ import Testing
         case silentHandshake
         /// TLS connects, but SETTINGS never come.
         case noSettings
-        /// Pushes are accepted, but never answered.
+        /// The first push is answered. All later pushes arrive, but are never answered.
         case noAnswers
         /// The server closes the connection at each push.
         case endsAtEachPush
@@ -55,8 +55,8 @@ import Testing
         fixture.recorder.onResponse = nil
 
         #expect((0..<total).allSatisfy { fixture.recorder.outcomes[$0]?.map(\.status) == [200] })
-        // Pushes of the troubled app time out after a minute. If a push of the healthy app waited for the troubled app,
-        // it would take longer than 20 s.
+        // Pushes of the troubled app time out after a minute. If a push of the healthy app waited for such a push, it
+        // would take longer than 20 s.
         #expect(slowestMilliseconds < 20_000)
         #expect(fixture.recorder.closeCauses.isEmpty && fixture.recorder.retirementCauses.isEmpty)
         #expect(fixture.pool.breakerCause == nil)
@@ -67,7 +67,7 @@ import Testing
     }
 
     /// Four pools use one server: two apps of two teams, each app with two environments. Each pool has connections of
-    /// its own, and no connection carries the tokens of two teams.
+    /// its own, and no connection carries the provider tokens of two teams.
     @Test func `Pools never share a connection`() throws {
         let fixture = try PoolFixture(bodyBytes: 40)
         var keysByConnection: [ObjectIdentifier: Set<String>] = [:]
@@ -135,7 +135,7 @@ extension PoolFixture {
     }
 }
 
-/// Another app on the fixture's loop. Its server or its key fails.
+/// Another app on the fixture's loop. Its server fails, or refuses its pushes.
 private final class TroubledApp {
     let trouble: IsolationTests.Trouble
     let recorder = PushRecorder()

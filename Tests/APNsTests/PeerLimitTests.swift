@@ -4,12 +4,10 @@ import Testing
 
 @testable import APNs
 
-/// The limits that a server sets, from zero up to HTTP/2's maximum.
+/// The limits of a connection: its streams, its flow-control windows, and how fast the server reads.
 @Suite(.ownThread) struct PeerLimitTests {
-    /// The server reads slowly, but in time: the output buffer becomes full, and no push fails.
-    @Test func `A pool waits for a server that reads late`() throws {
-        let deadline: Int64 = 12_000
-        let fixture = try HostileFixture(bodyBytesMax: 16_384) { $0.requestTimeoutMilliseconds = deadline }
+    /// Submits pushes to a server with wide windows that does not read, until the output buffer is full.
+    private func fillOutput(_ fixture: HostileFixture) throws -> (peer: HostileServer.Peer, submittedCount: UInt64) {
         let window: UInt32 = 1 << 30
         fixture.server.greeting = frame(FrameType.settings, setting(Setting.initialWindowSize, window))
         fixture.server.greeting += frame(FrameType.windowUpdate, bigEndianBytes(window))
@@ -22,6 +20,36 @@ import Testing
             fixture.loop.turn(waitMilliseconds: 0)
         }
         #expect(submittedCount < 1_000)
+        return (peer, submittedCount)
+    }
+
+    @Test func `A PING beside a full output buffer is acknowledged`() throws {
+        let fixture = try HostileFixture(bodyBytesMax: 16_384) { $0.requestTimeoutMilliseconds = 120_000 }
+        let (peer, _) = try fillOutput(fixture)
+        let stream = try #require(fixture.pool.connections.first?.openedStream)
+        let outputBytes = stream.pendingOutputBytes
+        try #require(outputBytes > Stream.highWaterBytes)
+        let ping: [UInt8] = [1, 2, 3, 4, 5, 6, 7, 8]
+        peer.send(frame(FrameType.ping, ping))
+        let isHandled = fixture.turn(until: {
+            stream.pendingOutputBytes > outputBytes || !fixture.recorder.closeCauses.isEmpty
+        })
+        try #require(isHandled && fixture.recorder.closeCauses.isEmpty)
+        peer.readAgain()
+        let pong = HostileServer.Received(
+            type: FrameType.ping,
+            flags: FrameFlags.acknowledgement,
+            stream: 0,
+            payload: ping
+        )
+        #expect(fixture.turn(until: { peer.received.contains(pong) }))
+    }
+
+    /// The server reads slowly, but in time: the output buffer becomes full, and no push fails.
+    @Test func `A pool waits for a server that reads late`() throws {
+        let deadline: Int64 = 12_000
+        let fixture = try HostileFixture(bodyBytesMax: 16_384) { $0.requestTimeoutMilliseconds = deadline }
+        let (peer, submittedCount) = try fillOutput(fixture)
         // The output buffer is still full when half of the oldest push's time limit has passed. The other half is
         // enough for the server to read everything.
         let beganAtMilliseconds = fixture.loop.nowMilliseconds

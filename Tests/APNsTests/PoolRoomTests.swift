@@ -92,7 +92,7 @@ import Testing
         let fixture = try fixture(connectionsMin: 2, budget: budget)
         fixture.warmUp()
         fixture.turn(until: { fixture.pool.gauges.awaitsRoom })
-        fixture.wantOneMoreConnection()
+        fixture.wantOnlyOneConnection()
         fixture.turn(until: { !fixture.pool.gauges.awaitsRoom })
         #expect(fixture.pool.opening.timer == .none)
         #expect(fixture.server.accepted == 1)
@@ -110,7 +110,7 @@ import Testing
         }
         fixture.warmUp()
         try #require(fixture.pool.opening.timer != .none)
-        fixture.wantOneMoreConnection()
+        fixture.wantOnlyOneConnection()
         fixture.turn(until: { fixture.pool.opening.timer == .none })
         #expect(!fixture.pool.opening.isUnderWay)
         #expect(fixture.pool.connections.count == 1 && fixture.pool.statistics.connectionsOpened == 1)
@@ -135,7 +135,7 @@ import Testing
         // The first look-up succeeds; the second waits for the test.
         fixture.turn(until: { !fixture.pool.connections.isEmpty })
         fixture.turn(until: { zone.lookUps.load(ordering: .acquiring) == 2 })
-        fixture.wantOneMoreConnection()
+        fixture.wantOnlyOneConnection()
         zone.permitOne()
         fixture.turn(until: { !fixture.pool.opening.isUnderWay })
         #expect(fixture.pool.connections.count == 1 && fixture.pool.statistics.connectionsOpened == 1)
@@ -152,7 +152,7 @@ import Testing
         fixture.server.respond = { _ in nil }
         for tag in 0..<10 { #expect(fixture.submit(UInt64(tag))) }
         let busyConnection = try #require(fixture.pool.connections.max { $0.pushesInFlight < $1.pushesInFlight })
-        fixture.wantOneMoreConnection()
+        fixture.wantOnlyOneConnection()
         fixture.turn(until: { fixture.pool.connections.count == 1 })
         #expect(fixture.recorder.retirementCauses == [.surplus, .surplus])
         #expect(fixture.pool.connections.first === busyConnection && fixture.pool.pushesInFlight == 10)
@@ -164,13 +164,18 @@ import Testing
             $0.connectionsMax = 2
             $0.connectionsMin = 2
             $0.openSpacingMilliseconds = 200
+            $0.backoffBaseMilliseconds = 10_000
+            $0.backoffMaxMilliseconds = 10_000
         }
         fixture.warmUp()
         fixture.turn(until: { fixture.pool.gauges.connectionsReady == 2 })
         try #require(fixture.pool.connections.map(\.phase) == [.open, .unauthenticated])
-        fixture.wantOneMoreConnection()
+        fixture.wantOnlyOneConnection()
         fixture.turn(until: { fixture.pool.connections.count == 1 })
         #expect(fixture.pool.connections.first?.identifier == 1)
+        // The spacing is over an hour later, so only a back-off would remain. The closed connection has not failed.
+        let hourLaterMilliseconds = fixture.loop.nowMilliseconds + 3_600_000
+        #expect(fixture.pool.opening.waitMilliseconds(nowMilliseconds: hourLaterMilliseconds) == 0)
     }
 }
 
@@ -197,7 +202,7 @@ extension PushRecorder {
 
 extension PoolFixture {
     /// Lowers the number of connections that the pool wants to one.
-    fileprivate func wantOneMoreConnection() {
+    fileprivate func wantOnlyOneConnection() {
         var configuration = pool.configuration
         configuration.connectionsMin = 1
         pool.sizing = PoolSizing(configuration)

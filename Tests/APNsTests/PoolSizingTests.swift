@@ -67,8 +67,8 @@ import Testing
         #expect(fixture.pool.interval.roundTripMillisecondsMin == .max)
     }
 
-    /// The pool wants a second connection, but never gets one, for example without a network. When the demand has
-    /// fallen, the pool no longer wants the second connection.
+    /// The pool wants a second connection, but never gets one, for example without a network. When the demand has been
+    /// low for the shrink time, the pool no longer wants the second connection.
     @Test func `A connection that never came up is given up`() throws {
         var sizing = try sizing()
         #expect(
@@ -295,8 +295,8 @@ import Testing
         #expect(budget.count == 6)
     }
 
-    /// The server delays each response by 20 ms and allows ten streams, so one connection carries 500 pushes
-    /// a second. The demand is above this number at first, and below it later.
+    /// The server delays each response by 20 ms and allows ten streams, so one connection carries 500 pushes a second.
+    /// The demand has no limit at first, and is zero later.
     @Test func `A pool grows until the demand is met, and shrinks again`() throws {
         let fixture = try PoolFixture(bodyBytes: 40) {
             $0.connectionsMax = 4
@@ -324,7 +324,7 @@ import Testing
         fixture.recorder.onResponse = nil
     }
 
-    /// The process limit on connections holds for all pools together.
+    /// The process limit on connections holds for all pools together, except for the first connection of each pool.
     @Test func `Pools share the process's connections`() throws {
         let budget = ConnectionBudget(connectionsMax: 2)
         let fixture = try PoolFixture {

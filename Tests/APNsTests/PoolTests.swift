@@ -81,8 +81,7 @@ import Testing
         #expect(fixture.authenticatedConnections == 1)
     }
 
-    /// Without a growing pause, every worker would reconnect at once and without end to a server that is
-    /// shutting down. (R21)
+    /// Without a pause, every worker would reconnect at once and without end to a server that is shutting down. (R21)
     @Test func `A server that ends each connection with a 503 gets fewer and fewer connections`() throws {
         let fixture = try PoolFixture { ($0.backoffBaseMilliseconds, $0.backoffMaxMilliseconds) = (60_000, 60_000) }
         fixture.server.respond = { _ in .status(503, reason: "Shutdown") }

@@ -130,7 +130,7 @@ import Testing
         #expect(fixture.pool.breakerCause == nil)
     }
 
-    /// A new key is first tried with one push on a separate connection. Then each connection is replaced.
+    /// A new key is first tried on a separate connection. When APNs accepts the key, both old connections are replaced.
     @Test func `A new key is tried and then replaces the old one`() throws {
         let fixture = try PoolFixture {
             $0.connectionsMax = 2
@@ -161,8 +161,8 @@ import Testing
         #expect(fixture.server.connections.allSatisfy { $0.requests > 0 })
     }
 
-    /// APNs may have sent a response before it checked the provider token. Such a response proves nothing
-    /// about the key, so the trial continues.
+    /// APNs may send a 429, 500 or 503 before it has checked the provider token. Such a response proves nothing about
+    /// the key, so the trial continues.
     @Test(
         arguments: [
             (503, "ServiceUnavailable", false), (500, "InternalServerError", false), (429, "TooManyRequests", false),

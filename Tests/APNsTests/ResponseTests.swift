@@ -56,8 +56,8 @@ import Testing
         }
         let knownReasons = Set((Self.table + BroadcastTests.table).map(\.reason))
         #expect(knownReasons.count == Reason.allCases.count - 2)
-        // `IdleTimeout` and `Shutdown` each retire a connection. So do the three reasons for which a token must be
-        // replaced: `ExpiredProviderToken`, `UnrelatedKeyIdInToken` and `TooManyProviderTokenUpdates`.
+        // `IdleTimeout` and `Shutdown` each retire a connection. So do three reasons that concern the provider token:
+        // `ExpiredProviderToken`, `UnrelatedKeyIdInToken` and `TooManyProviderTokenUpdates`.
         #expect(fixture.recorder.retirementCauses.count { $0 == .serverClosing } == 2)
         #expect(fixture.recorder.retirementCauses.count { $0 == .providerToken } == 3)
     }

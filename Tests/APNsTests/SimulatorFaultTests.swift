@@ -4,8 +4,8 @@ import Testing
 
 @testable import APNs
 
-/// Every fault that the simulator can inject, with a whole pool. Each push has one outcome, none is lost, and
-/// a push that reached a phone is not sent again. The simulator's own log proves this.
+/// Faults that the simulator injects, with a whole pool. Each push has one outcome, none is lost, and none reaches its
+/// phone twice. The simulator's own log proves this.
 @Suite(.serialized) struct SimulatorFaultTests {
     struct Case: Sendable, CustomTestStringConvertible {
         let testDescription: String
@@ -92,7 +92,8 @@ import Testing
         } expect: { sent, _ in
             #expect(sent.count(.accepted) == pushes && sent.connectionsOpened == 2)
             // A window begins with 65,535 bytes, although the server wants 20,000. The server grants no more
-            // until the window is below 20,000 bytes, so at the end no window is larger.
+            // until the window is below 20,000 bytes. Each connection sends more than that, so at the end no
+            // window is larger.
             #expect(sent.sendWindows.count == 2 && sent.sendWindows.allSatisfy { $0 <= 20_000 })
             #expect(sent.windowStops > 0)
         },

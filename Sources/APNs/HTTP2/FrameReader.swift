@@ -1,12 +1,13 @@
 import Glibc
 
-/// A whole received frame. The payload has no padding, and is valid until the next frame is read.
+/// A whole received frame. The payload has no padding. It is valid until the next frame is read, and not longer than
+/// the input.
 struct Frame {
     var type: UInt8
     var flags: UInt8
     var stream: Int32
     var payload: UnsafeRawBufferPointer
-    /// The payload's bytes that count against the flow-control windows: padding is included.
+    /// For DATA: the bytes that count against the flow-control windows, padding included. Not used for other frames.
     var flowControlledBytes: Int
 }
 

@@ -1,6 +1,6 @@
 /// HPACK's decoder for responses (RFC 7541). It keeps only what ``ResponseHead`` needs.
 ///
-/// The dynamic table therefore holds the size and the meaning of each field, but no text.
+/// The dynamic table therefore holds the size, the kind and the needed value of each field, but no text.
 struct HeaderDecoder: ~Copyable {
     /// SETTINGS_HEADER_TABLE_SIZE. We do not send this setting, so its default applies.
     static let tableBytesMax = 4_096

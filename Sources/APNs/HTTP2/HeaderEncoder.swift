@@ -3,18 +3,19 @@ import Numbers
 
 /// HPACK's encoder for one connection's requests (RFC 7541), as Apple asks for it ("Sending notification
 /// requests to APNs"):
-/// - `:path` and `authorization` are literals that are never indexed;
+/// - `:path` and `authorization` are literals without indexing, which the encoder marks as never indexed;
 /// - `apns-id` and `apns-expiration` are indexed on their first use only;
 /// - all other fields are indexed.
 ///
-/// After the first requests the table no longer changes. From then on, the encoder copies constant pieces and
-/// writes only three values: `:path`, `apns-expiration` and `apns-id`. The order of the fields:
+/// After the first requests the table no longer changes, unless the peer changes the table's size. From then on, the
+/// encoder copies constant pieces and writes only three values: `:path`, `apns-expiration` and `apns-id`. After a
+/// change of the provider token, it builds the pieces again. The order of the fields:
 ///
 ///     :method :scheme :authority | :path | authorization apns-push-type apns-topic apns-priority |
 ///     apns-expiration | apns-id
 ///
-/// A broadcast has a channel instead of a topic. Broadcasts are rare, so they use the table entries of pushes
-/// and add none.
+/// A broadcast has a channel instead of a topic, and `apns-request-id` instead of `apns-id`. Broadcasts are rare, so
+/// they use the table entries of pushes and add none.
 struct HeaderEncoder: ~Copyable {
     enum Field: Int, CaseIterable {
         case authority, authorization, pushType, topic, priority5, priority10, expiration, identifier
@@ -42,7 +43,7 @@ struct HeaderEncoder: ~Copyable {
         }
     }
 
-    /// The longest `authorization` value. Our provider tokens give about 220 bytes.
+    /// The longest `authorization` value. Our provider tokens give about 190 bytes.
     static let authorizationBytesMax = 2_048
     /// The most bytes of the peer's table that the encoder uses: HPACK's default size. If the peer allows a
     /// larger table, the encoder leaves the rest unused.
@@ -61,12 +62,12 @@ struct HeaderEncoder: ~Copyable {
     /// its entries.
     private var usesTable = true
     private var tableBytesAllowed = HeaderEncoder.tableBytesMax
-    /// The table sizes that SETTINGS announced since the last request: the smallest and the last (RFC 7541,
-    /// section 4.2). Nil if there was none.
+    /// The smallest and the last table size since the last request; nil if SETTINGS did not change it (RFC 7541,
+    /// section 4.2). The smallest is at most the size before.
     private var pendingTableSizes: (least: Int, last: Int)?
 
-    /// The constant pieces of a block. `frontPiece` is the piece before the path. `priority5Piece` and
-    /// `priority10Piece` are the pieces from the path to the expiration, for each priority.
+    /// The constant pieces of a block. `frontPiece` is the piece before the path's value. `priority5Piece` and
+    /// `priority10Piece` begin after that value and end with the name `apns-expiration`, each for one priority.
     /// `identifierNamePiece` is the name `apns-id`.
     private var frontPiece: [UInt8] = []
     private var priority5Piece: [UInt8] = []
@@ -242,8 +243,8 @@ struct HeaderEncoder: ~Copyable {
         canCopyPriority5 = !usesTable || insertionOrdinals[Field.priority5.rawValue] >= 0
         canCopyPriority10 = !usesTable || insertionOrdinals[Field.priority10.rawValue] >= 0
         frontPiece = makeFrontPiece()
-        // The path follows this piece, as a literal that is never indexed. The name `:path` is a part of the
-        // piece.
+        // The path follows this piece, as a literal that is never indexed. The index of the name `:path` is a part of
+        // the piece.
         Self.addInteger(Self.pathStaticIndex, flags: Self.neverIndexed, prefixBits: 4, to: &frontPiece)
         priority5Piece = canCopyPriority5 ? makeMiddlePiece(.priority5) : []
         priority10Piece = canCopyPriority10 ? makeMiddlePiece(.priority10) : []
@@ -275,8 +276,8 @@ struct HeaderEncoder: ~Copyable {
         block += deviceToken
     }
 
-    /// Appends a field with a constant value: its index if the table has the field, otherwise a literal. The
-    /// literal is put into the table if the table has room.
+    /// Appends a field with a constant value: its index if the table has the field, otherwise a literal. The literal is
+    /// put into the table if the encoder adds entries.
     private mutating func append(_ field: Field, to block: inout [UInt8]) {
         if insertionOrdinals[field.rawValue] >= 0 {
             Self.addInteger(tableIndex(field), flags: Self.indexed, prefixBits: 7, to: &block)
@@ -287,8 +288,8 @@ struct HeaderEncoder: ~Copyable {
         }
     }
 
-    /// Returns the representation byte and the name of a literal. The byte makes the peer add the field to
-    /// the table, if the encoder adds entries and the table does not have the name.
+    /// Returns the representation byte and the name of a literal. The byte makes the peer add the field to the table,
+    /// if the encoder adds entries and the table does not have the field.
     private func makeNamePiece(_ field: Field) -> [UInt8] {
         var piece: [UInt8] = []
         let isInTable = insertionOrdinals[field.rawValue] >= 0
@@ -321,7 +322,7 @@ struct HeaderEncoder: ~Copyable {
         guard let (least, last) = pendingTableSizes else { return [] }
         pendingTableSizes = nil
         var updates: [UInt8] = []
-        // If the smallest size would evict some entries, announce 0, which evicts all of them. The encoder
+        // If the smallest size could evict some entries, announce 0, which evicts all of them. The encoder
         // then need not calculate which entries the peer still has.
         let smallestSize = least < tableBytesNeeded ? 0 : least
         if smallestSize != last { Self.addInteger(smallestSize, flags: Self.sizeUpdate, prefixBits: 5, to: &updates) }
@@ -335,7 +336,7 @@ struct HeaderEncoder: ~Copyable {
         return updates
     }
 
-    /// The table's size when all our entries are in it (RFC 7541, section 4.1).
+    /// The largest size of the table when all our entries are in it (RFC 7541, section 4.1).
     private var tableBytesNeeded: Int {
         Field.allCases.reduce(0) { sum, field in
             guard field != .authorization else { return sum }

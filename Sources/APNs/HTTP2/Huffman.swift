@@ -8,7 +8,7 @@ struct Huffman: @unchecked Sendable {
 
     /// The longest code of a byte, in bits.
     private static let codeBitsMax = 30
-    /// The longest code, in bits, that one look-up finds. All digits and most letters have codes of at most
+    /// The longest code, in bits, that a look-up in `shortCodes` finds. All digits and letters have codes of at most
     /// this length.
     private static let shortBits: UInt64 = 8
     private static let pairBits = 12
@@ -140,7 +140,8 @@ struct Huffman: @unchecked Sendable {
         }
     }
 
-    /// Decodes the code at the start of `bits`, and returns its symbol and its length in bits.
+    /// Decodes the code at the start of `bits`, and returns its symbol and its length in bits; nil for the
+    /// end-of-string symbol.
     private func decodeLongCode(_ bits: UInt32) -> (UInt8, Int)? {
         // Left-aligned, a longer code has a larger value. So the code's length is the greatest length whose first code
         // is not larger than the bits.

@@ -1,6 +1,6 @@
 import Numbers
 
-/// The header fields of a response, as far as the program needs them.
+/// The header fields of a response, an informational response or trailers, as far as the program needs them.
 struct ResponseHead {
     /// The longest list of header fields, counted as in RFC 9113, section 6.5.2. The lists of APNs have fewer
     /// than 300 bytes.
@@ -10,11 +10,11 @@ struct ResponseHead {
 
     /// `:status`; 0 if there is none.
     var status: UInt16 = 0
-    /// `Retry-After` in seconds; -1 if there is none.
+    /// `Retry-After` in seconds; -1 if there is none that can be used.
     var retryAfterSeconds: Int32 = -1
     var hasIdentifier = false
-    /// The `apns-id`, or the `apns-request-id` of a broadcast's response; (0, 0) if it is not a UUID in
-    /// canonical form.
+    /// The `apns-id`, or the `apns-request-id` of a broadcast's response; (0, 0) if there is none, or if it is not a
+    /// UUID in canonical form.
     var identifier: (UInt64, UInt64) = (0, 0)
     /// `content-length`; -1 if there is none.
     var contentBytes: Int32 = -1
@@ -63,7 +63,8 @@ struct HeaderField {
     var isValueValid = true
     var nameBytes: Int32 = 0
     var valueBytes: Int32 = 0
-    /// The value of `:status`, `Retry-After` in seconds, or `content-length`.
+    /// The value of `:status`, `Retry-After` in seconds, or `content-length`. If the text is not such a number: 0 for
+    /// `:status`, else -1.
     var numericValue: Int32 = 0
     var identifier: (UInt64, UInt64) = (0, 0)
 

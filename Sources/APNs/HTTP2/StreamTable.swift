@@ -67,7 +67,7 @@ struct StreamTable: ~Copyable {
     }
 
     private func homeIndex(_ stream: Int32) -> Int {
-        // Multiplying by 2^32 divided by the golden ratio spreads neighbours far apart.
+        // Multiplying by a number near 2^32 divided by the golden ratio spreads neighbours far apart.
         Int(truncatingIfNeeded: (UInt32(bitPattern: stream >> 1) &* 0x9E37_79B1) >> hashShift)
     }
 }

@@ -9,7 +9,7 @@ public struct ManagementEndpoint: Sendable {
     public var host: String
     public var port: UInt16
     public var tls: TLSContext
-    /// The limit for a whole request, name resolution included.
+    /// The limit for a whole request, including name resolution, but not the wait for earlier requests.
     public var timeoutMilliseconds: Int64
 
     public init(host: String, port: UInt16, tls: TLSContext, timeoutMilliseconds: Int64 = 10_000) {
@@ -22,9 +22,10 @@ public struct ManagementEndpoint: Sendable {
     var authority: String { port == 443 ? host : "\(host):\(port)" }
 }
 
-/// Why a request got no response.
+/// Why a request got no complete response.
 struct ManagementFault: Error, Sendable, Equatable {
-    /// Whether the client sent the request, so that APNs may have carried it out.
+    /// Whether APNs may have carried out the request: the client sent it, and nothing shows that APNs did not process
+    /// it.
     var isAmbiguous: Bool
     var text: String
 }
@@ -36,7 +37,7 @@ public struct ChannelError: Error, Sendable, Equatable, CustomStringConvertible 
         case refused(Reason)
         /// APNs did not process the request.
         case unsent
-        /// The client sent the request and got no response: APNs may have carried it out.
+        /// The client sent the request and got no usable response: APNs may have carried it out.
         case ambiguous
         /// The response does not have the format that Apple documents.
         case malformed
@@ -47,7 +48,8 @@ public struct ChannelError: Error, Sendable, Equatable, CustomStringConvertible 
     public var status: Int
     /// The error in words, for logs and operators. Contains no token and no header.
     public var text: String
-    /// `Retry-After` in seconds, at most a day; nil if the response has none.
+    /// `Retry-After` of a refusal in seconds, at most a day. Nil if there is no such number, or if HPACK encodes the
+    /// field's name as an index.
     public var retryAfterSeconds: Int?
 
     public var description: String { text }
@@ -121,6 +123,8 @@ public final class ChannelManagement: Sendable {
         return channel
     }
 
+    /// Returns the channel with its storage policy. A channel that does not exist is an error with the cause `refused`
+    /// and the reason `channelNotRegistered`.
     public func read(_ channel: String) async throws(ChannelError) -> Channel {
         let response = try await perform(request(.get, channel), expecting: 200)
         guard let policy = StableJSON.decode(ManagementBody.Channel.self, response.body)?.storagePolicy,

@@ -27,13 +27,13 @@ struct ManagementResponse: Sendable {
 ///
 /// - `connecting`: resolves the name, connects, and negotiates TLS. Next: `awaitingSettings` when both sides
 ///   agree on *h2*, or `ended`.
-/// - `awaitingSettings`: has sent the preface and waits for the server's SETTINGS. Then it sends the request.
+/// - `awaitingSettings`: has sent the preface and waits for SETTINGS that allow a stream. Then it sends the request.
 ///   Next: `awaitingResponse` or `ended`.
 /// - `awaitingResponse`: waits for the whole response. Next: `ended`.
 /// - `ended`: has a response or a fault. No phase follows.
 ///
-/// Before `awaitingResponse`, APNs cannot have carried out the request. In `awaitingResponse`, only a response shows
-/// whether APNs has carried out the request.
+/// Before `awaitingResponse`, APNs cannot have carried out the request. In `awaitingResponse`, only a response, a
+/// refused stream or a GOAWAY that excludes the stream shows whether APNs has carried out the request.
 final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
     /// The most addresses of the host to which the exchange tries to connect, one after another.
     private static let addressesMax = 8
@@ -77,7 +77,7 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
         self.authorization = authorization
     }
 
-    /// Sends the request and returns the response. Blocks the thread until then.
+    /// Sends the request and returns the response or a fault. Blocks the thread until then.
     func run() -> Result<ManagementResponse, ManagementFault> {
         loop.refreshClock()
         deadlineMilliseconds = loop.nowMilliseconds + endpoint.timeoutMilliseconds

@@ -36,8 +36,8 @@ enum ManagementHeaderBlock {
         block.append(UInt8(rest))
     }
 
-    /// Reads the fields of a response. A field of the static table that the client does not need gets an
-    /// empty name.
+    /// Reads the fields of a response. A field whose name comes from the static table gets an empty name, unless it is
+    /// a `:status`.
     static func decode(_ block: UnsafeRawBufferPointer) throws(ConnectionFault) -> [(name: String, value: String)] {
         var reader = Reader(rest: block)
         var fields: [(name: String, value: String)] = []
