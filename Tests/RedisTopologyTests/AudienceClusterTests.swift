@@ -73,7 +73,7 @@ import Testing
         #expect(crowd.turn { crowd.waitingCount == 0 })
         #expect(try crowd.ask(.claim(range, claim: 1)).verdict == .progress)
         #expect(try crowd.ask(.checkpoint(range, claim: 1, text: [1])).verdict == .settled)
-        cluster.finishReplication()
+        try cluster.finishReplication()
 
         let index = try #require(
             (0..<3).first { ClusterProcesses.slots(of: $0, among: 3).contains(AudienceCaller.slot(ofSegment: nil)) }

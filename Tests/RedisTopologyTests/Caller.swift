@@ -123,7 +123,8 @@ final class Caller {
     )
 
     private func issueAll() {
-        // Tries each queued call once. A call whose server is unreachable goes to the end of the queue.
+        // Tries each queued call once. A call whose server is unreachable or lacks replicas goes to the end of the
+        // queue.
         for _ in 0..<(queue.count - head) {
             let call = queue[head]
             switch issue(call) {

@@ -59,9 +59,9 @@ final class ClusterProcesses {
         (primary * KeySlot.slotCount / count)..<((primary + 1) * KeySlot.slotCount / count)
     }
 
-    /// Waits until the replicas have all writes.
-    func finishReplication() {
-        for primary in primaries { primary.command("WAIT", "1", "120000") }
+    /// Waits until each replica has what its primary has written before this call.
+    func finishReplication() throws {
+        for (primary, replica) in zip(primaries, replicas) { try awaitReplication(from: primary, to: replica) }
     }
 
     func keyCount(_ nodes: [RedisServer]) -> Int {
@@ -73,6 +73,21 @@ extension [String] {
     /// Returns how many times the word occurs in all texts.
     func count(of word: String) -> Int {
         reduce(0) { $0 + $1.ranges(of: word).count }
+    }
+}
+
+/// Waits until the replica has what the primary has written before this call. Redis' `WAIT` cannot be used: it waits
+/// only for the writes of its own connection.
+func awaitReplication(from primary: RedisServer, to replica: RedisServer) throws {
+    let writtenBytes = try #require(primary.replicationOffset("master_repl_offset"))
+    try waitUntil([replica]) { $0.replicationOffset("slave_repl_offset") ?? -1 >= writtenBytes }
+}
+
+extension RedisServer {
+    /// Returns an offset of `INFO replication`, in bytes of the replication stream; nil if the server does not name it.
+    fileprivate func replicationOffset(_ name: String) -> Int? {
+        let lines = command("INFO", "replication").first?.split(whereSeparator: \.isNewline) ?? []
+        return lines.first { $0.hasPrefix(name + ":") }.flatMap { Int($0.dropFirst(name.count + 1)) }
     }
 }
 

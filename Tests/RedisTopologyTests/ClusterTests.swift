@@ -79,7 +79,7 @@ import Testing
         #expect(caller.turn { caller.client.isReady })
         caller.enqueue(activities, claim: first)
         #expect(caller.turnUntilAllAnswered())
-        cluster.finishReplication()
+        try cluster.finishReplication()
         caller.reset()
 
         // Kills the server while calls to it are in flight.
@@ -119,7 +119,7 @@ import Testing
         #expect(caller.turn { caller.client.isReady })
         caller.enqueue(activities, claim: first)
         #expect(caller.turnUntilAllAnswered())
-        cluster.finishReplication()
+        try cluster.finishReplication()
         caller.reset()
         cluster.primaries[1].suspend()
         caller.enqueue(activities, claim: second)
@@ -136,7 +136,6 @@ import Testing
         #expect(sentCount(caller) == 0)
     }
 
-    /// The replicas of one primary are frozen. Registrations on this primary wait; all other calls continue.
     @Test func `Replicas of one primary are frozen: registrations for it wait, and all other calls continue`() throws {
         let cluster = try ClusterProcesses(primaries: 3, hasReplicas: true)
         var configuration = RedisConfiguration(url: try RedisURL(cluster.url), topology: .cluster)
@@ -170,9 +169,8 @@ import Testing
     }
 }
 
-/// Moves every slot to the next primary, a few at a time. Between the steps of each move a test can make
-/// calls: while a slot moves, when some of its keys have moved, and while only the new owner knows that the
-/// move is complete.
+/// Moves every slot to the next primary, 512 at a time. Between the steps of each move a test can make calls: while a
+/// slot moves, when some of its keys have moved, and while only the new owner knows that the move is complete.
 struct Resharding {
     private static let slotsPerStep = 512
 

@@ -84,7 +84,7 @@ import Testing
         caller.enqueue(activities, claim: 1)
         #expect(caller.turnUntilAllAnswered())
         #expect(sentCount(caller) == activities.count && caller.events == [.ready])
-        old.command("WAIT", "1", "120000")
+        try awaitReplication(from: old, to: watched.servers[1])
         caller.reset()
 
         old.kill()

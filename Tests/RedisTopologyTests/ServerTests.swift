@@ -118,7 +118,7 @@ import Testing
         #expect(!caller.client.isReady)
     }
 
-    /// In a cluster, a call with several keys fails with CROSSSLOT. Such calls occur only under load, so the
+    /// In a cluster, a call with keys of several slots fails with CROSSSLOT. Such calls occur only under load, so the
     /// client refuses the server as soon as it connects.
     @Test func `The server belongs to a cluster, although the configuration says a single server`() throws {
         let server = try RedisServer([
@@ -145,7 +145,7 @@ import Testing
         server.command("SCRIPT", "FLUSH")
         caller.enqueue(0..<1_000, claim: 2)
         #expect(caller.turnUntilAllAnswered())
-        // All calls are answered. Only the missing scripts have delayed some of them.
+        // All calls are answered. Only the missing scripts may have delayed some of them.
         #expect(caller.verdicts.values.contains(.send))
         #expect(caller.repeatedFailures.keys.allSatisfy { $0 == .noScript } && caller.refusedFailures.isEmpty)
         #expect(caller.client.isReady)
