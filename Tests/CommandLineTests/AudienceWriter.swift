@@ -4,7 +4,8 @@ import Reactor
 import Redis
 import Testing
 
-/// Writes an audience's data as a lane does. Each store call is repeated until it gets a reply.
+/// Reads and writes an audience's data through the store that lanes use. A call for which the store has no room is
+/// issued again.
 final class AudienceWriter: AudienceStoreHandler {
     typealias Operation = AudienceCall<[UInt8]>.Operation
 

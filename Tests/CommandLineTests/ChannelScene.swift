@@ -99,7 +99,7 @@ final class ChannelScene: @unchecked Sendable {  // Nothing changes after `init`
         #expect(run.exitCode == 0, "\(run.errors)")
     }
 
-    /// Repeats the body until its value is not nil.
+    /// Repeats the body until its value is not nil, and returns this value. Throws after a time limit.
     @discardableResult
     func await<Value>(_ what: String, _ body: () throws -> Value?) throws -> Value {
         try eventualAnswer("\(what)\n\(log)", body)

@@ -3,8 +3,8 @@ import Kafka
 import Testbed
 import Testing
 
-/// Even if the worker that manages a channel is killed, the channel is neither lost nor left without an owner. The
-/// channel is deleted after its audience has ended.
+/// Even if the worker that manages a channel is killed, no channel is lost, and a reconciliation leaves none without an
+/// owner. The channel is deleted after its audience has ended.
 @Suite("Channels that a worker keeps", .ownThread, .timeLimit(.minutes(10)))
 struct ChannelWorkerTests {
     private static let audience = "final"
@@ -30,7 +30,7 @@ struct ChannelWorkerTests {
             .map { String($0.split(separator: " ")[1]) }
     }
 
-    /// Waits until the worker has compared the register with APNs' list, as every worker does once a day.
+    /// Waits until the worker has compared the register with APNs' list, as one of the workers does once a day.
     private func awaitFirstReconciliation(_ scene: ChannelScene, noting foreign: String) throws {
         let key = "{channels:\(ChannelScene.app):production}"
         try scene.await("the foreign channel is noted") {
@@ -240,8 +240,8 @@ struct ChannelWorkerTests {
         #expect(worker.terminate() == 0)
     }
 
-    /// The first command waits two seconds for the channel, and is then sent without it. When the channel is
-    /// created, the audience has already ended.
+    /// The first command waits at most two seconds for the channel. The worker learns of the channel later, when the
+    /// audience has already ended.
     @Test func `An audience that ends while its channel is created keeps the channel no longer than others`() throws {
         let scene = try ChannelScene()
         let worker = try scene.startWorker(["CHANNELS_AUDIENCES": Self.audience], environment: Self.longRequestTimeout)

@@ -201,16 +201,13 @@ struct CheckTests {
             #""audience":"final""#,
             with: #""audience":"final","token":"\#(digits)","environment":"sandbox""#
         )
-        let commands = try ProgramRun.run(
-            "check",
-            "--commands",
-            "-",
-            input: [audience, both, token].joined(separator: "\n")
-        )
+        let records = [audience, both, token].joined(separator: "\n")
+        let commands = try ProgramRun.run("check", "--commands", "-", input: records)
         #expect(
             commands.outputLines == [
                 "stdin:2: audience: is not allowed beside device; beside activity only in a start (at byte 0)",
                 "stdin:3: token: is not allowed beside audience (at byte 0)",
+                "stdin:3: environment: is not allowed beside audience (at byte 0)",
             ]
         )
         let names = (1...9).map { "\"audience-\($0)\"" }.joined(separator: ",")
@@ -288,7 +285,7 @@ struct CheckTests {
             ],
             "\(run.output)"
         )
-        // The misspelled event may be one that needs no state, so only the event is reported.
+        // What a wrong or missing event would require or forbid is unknown, so only the event is reported.
         let misspelled = try ProgramRun.run("check", "--commands", "-", input: base.replacing("update", with: "strat"))
         #expect(faults(misspelled) == ["stdin:1 aps.event"], "\(misspelled.output)")
         let missing = base.replacing(#""event":"update","#, with: "")

@@ -3,7 +3,7 @@ import Kafka
 import Testbed
 import Testing
 
-/// The first command sent by hand, as in the README: each part is a separate process.
+/// The first command sent by hand, as in the README: each part but the broker is a separate process.
 @Suite("The first command", .ownThread)
 struct FirstCommandTests {
     @Test

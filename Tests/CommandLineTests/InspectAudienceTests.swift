@@ -10,7 +10,7 @@ import Testing
 @testable import CausewayWorker
 @testable import causeway
 
-/// An audience as lanes store it: 1,000 members, one finished version, one in progress.
+/// An audience as lanes store it: 1,000 members joined and nine left; one version is finished, one is in progress.
 private final class AudienceStage {
     static let app = "com.example.match"
     static let audience = "final-2026"

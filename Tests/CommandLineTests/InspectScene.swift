@@ -3,8 +3,8 @@ import Kafka
 import Testbed
 import Testing
 
-/// The data for `causeway inspect`: an activity that was started and updated on a phone, and one that waits
-/// for its token. The worker has ended, so only the inspection reads or changes anything.
+/// The data for `causeway inspect`: an activity that was started and updated on a phone, and one that waits for its
+/// token. The worker has ended, so only the tests change the data.
 final class InspectScene: @unchecked Sendable {  // Nothing changes after `init`, and its suite is serialized.
     /// Created once for the suite that has ``InspectSceneTrait``.
     @TaskLocal static var current: InspectScene?
@@ -46,8 +46,8 @@ final class InspectScene: @unchecked Sendable {  // Nothing changes after `init`
         _ = try curl("--data", #"{"app":"\#(Self.app)","devices":["phone-7"]}"#, "\(control)/phones")
         let registrations = try TopicReader(broker, topic: "causeway.registrations")
         let results = try TopicReader(broker, topic: "causeway.results")
-        // A command that is read before its token has the result `held` and a second result. The tests count
-        // these results.
+        // A command that is read before its token has two results, `held` and a second one. The tests count results, so
+        // each token must be in Redis first.
         var values = try registrations.read(1).map(\.value)
         try awaitRedis("a push-to-start token") { try inspect("--device", "phone-7").exitCode == 0 }
         try send(Self.start)
@@ -92,8 +92,8 @@ final class InspectScene: @unchecked Sendable {  // Nothing changes after `init`
         )
     }
 
-    /// Reads results until one has this outcome. Other results are skipped, because a worker may settle a waiting
-    /// command late or twice.
+    /// Reads up to ten results until one has this outcome. Other results are skipped, because a worker may settle a
+    /// waiting command late or twice.
     private static func awaitOutcome(_ outcome: String, in results: TopicReader) throws {
         for _ in 0..<10 {
             let value = try results.read(1)[0].value

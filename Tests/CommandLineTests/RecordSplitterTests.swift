@@ -7,7 +7,7 @@ import Testing
 
 @Suite("Cutting input into records", .ownThread)
 struct RecordSplitterTests {
-    /// Returns the records in `text`, which is read in pieces of `step` bytes.
+    /// Returns the records in `text`, each with the number of its first line. `text` is read in pieces of `step` bytes.
     private func splitRecords(_ text: String, step: Int = 1) -> [String] {
         var splitter = RecordSplitter()
         var records: [String] = []

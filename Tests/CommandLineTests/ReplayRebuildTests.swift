@@ -39,8 +39,7 @@ struct ReplayRebuildTests {
         #expect(dry.exitCode == 0 && dry.errors.contains("nothing was written"), "\(dry.errors)")
         #expect(try scene.redis.contents().isEmpty)
 
-        // The newest command has not been read by the workers yet. It replaces older ones, and the workers
-        // will send it.
+        // The workers have not read the last command yet, so the rebuild leaves this command to them.
         let run = try scene.replay("rebuild", "--offsets", "0:0-4", "--json", "--execute", "--rate", "100000")
         #expect(run.exitCode == 0, "\(run.errors)")
         #expect(
@@ -64,7 +63,6 @@ struct ReplayRebuildTests {
         #expect(record.contains(#""n":1"#) && !record.contains("alert"))
         let command = try held.command.withUnsafeBytes { try Command.decodeWrittenByCauseway($0) }
         #expect(command.version == Version(timestamp: now - 100, sequence: 0))
-        // The rebuild leaves unread commands to the workers.
         #expect(try scene.counts(scene.replay("report", "--offsets", "0:0-", "--json"))["unread"] == 1)
     }
 

@@ -17,7 +17,7 @@ final class ReplayScene: ConsumerHandler {
     static let commands = "causeway.commands"
     static let registrations = "causeway.registrations"
 
-    /// A record to produce: its key is the activity or device.
+    /// A record to produce: its key is the activity, the device or the audience.
     struct Record {
         var key: String
         /// The record's value; nil for a tombstone.
@@ -153,7 +153,7 @@ final class ReplayScene: ConsumerHandler {
     func partitionsAssigned(_ partitions: [TopicPartition]) { assignedPartitions = partitions }
     func partitionsRevoked(_ partitions: [TopicPartition], areLost: Bool) {}
 
-    /// Returns the number of records in a partition.
+    /// Returns a partition's high watermark: the number of records that were ever written to the partition.
     func count(of topic: String = ReplayScene.commands, partition: Int32 = 0) throws -> Int64 {
         let reader = try PartitionReader(properties: [("bootstrap.servers", broker.bootstrapServers)], topic: topic)
         defer { _ = reader.close(deadlineMilliseconds: 5_000) }

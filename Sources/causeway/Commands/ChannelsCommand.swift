@@ -41,9 +41,10 @@ struct ChannelOptions: ParsableArguments {
     @Option(help: "production or sandbox; optional if the app has channels in only one.")
     var environment: String?
 
-    /// Calls `body` with the only app and environment that match the options. Reports a fault if several
-    /// match, or none.
+    /// Calls `body` with the only app and environment that match the options, and closes the keeper afterwards.
     ///
+    /// - Throws: a `ValidationError` if several match, or none. If the configuration is wrong, or if `body` throws a
+    ///   ``ChannelRefusal``, prints why and throws the exit code.
     /// - Parameter name: the name of the subcommand, for messages.
     func withKeeper(_ name: String, _ body: (ChannelKeeper, AppEnvironment) async throws -> Void) async throws {
         let configuration = try file.load(requiresFiles: true)

@@ -8,13 +8,13 @@ import Foundation
 /// with exit code 78.
 ///
 /// Without `requiresFiles`, a file that the configuration names may be missing. A command that needs the file fails
-/// when it connects.
+/// when it reads the file.
 enum ConfigurationOption {
     static func loader(requiresFiles: Bool) -> ConfigurationLoader {
         ConfigurationLoader(environment: ProcessInfo.processInfo.environment, requiresFiles: requiresFiles)
     }
 
-    /// Makes a loader that also checks what a worker checks when it starts: keys, certificates and properties
+    /// Makes a loader that also checks what a worker checks when it starts: keys, certificates, shapes and properties
     /// of librdkafka.
     static func startLoader(requiresFiles: Bool) -> ConfigurationLoader {
         var loader = loader(requiresFiles: requiresFiles)

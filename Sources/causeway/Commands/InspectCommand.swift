@@ -6,8 +6,8 @@ import Kafka
 import LiveActivity
 import Redis
 
-/// `causeway inspect`: shows the data of Redis and the results topic about an activity, a device, an audience
-/// or an app. Changes nothing.
+/// `causeway inspect`: shows the data of Redis about an activity, a device, an audience or an app, and an activity's
+/// results from Kafka. Changes nothing.
 struct InspectCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "inspect",

@@ -3,7 +3,7 @@ import CausewayCommandLine
 import Foundation
 import RecordReference
 
-/// `causeway record-reference`: prints the reference of the records, for developers of Causeway.
+/// `causeway record-reference`: writes all files that are generated from the records' formats, for developers.
 struct RecordReferenceCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "record-reference",

@@ -7,7 +7,8 @@ import Redis
 
 import enum CausewayRecords.JSONValue
 
-/// `causeway replay rebuild`: reads the topics, and writes to Redis the data that Redis has lost.
+/// `causeway replay rebuild`: reads the topics, and writes to Redis the data that Redis has lost. Without `--execute`,
+/// only reports what it would write.
 struct ReplayRebuildCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "rebuild",
@@ -112,8 +113,6 @@ struct ReplayRebuildCommand: ParsableCommand {
             try run.read(range)
             rebuilding.setExpectedActivities(run.table.entries.keys)
         }
-        // If the range was read only in part, write nothing, because the unread part may have a newer
-        // command.
         guard run.unreadParts.isEmpty else { return }
         try run.readRegistrations { message in
             try rebuilding.register(
@@ -125,6 +124,7 @@ struct ReplayRebuildCommand: ParsableCommand {
         try rebuilding.flush()
         guard !run.isInterrupted, let range else { return }
         if execute { try run.read(range) }
+        // If the range was read only in part, write no command, because the unread part may have a newer one.
         guard run.unreadParts.isEmpty else { return }
         let entries = Array(run.table.entries)
         for start in stride(from: 0, to: entries.count, by: ReplayRebuilding.batchSize) {

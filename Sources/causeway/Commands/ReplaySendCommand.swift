@@ -6,8 +6,8 @@ import Kafka
 import LiveActivity
 import Redis
 
-/// `causeway replay send`: writes the newest commands of the range to the commands topic again, if the
-/// activities do not show them.
+/// `causeway replay send`: writes the newest commands of the range to the commands topic again: those that their
+/// activities do not show, and those to audiences that Redis does not know. Without `--execute`, only reports them.
 struct ReplaySendCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "send",

@@ -105,13 +105,14 @@ struct SendCommand: ParsableCommand {
         guard tally.failed == 0, case .success = inputFailure else { throw ExitCode.failure }
     }
 
-    /// How long Kafka may take to acknowledge a record: 30 s, because a user waits for it. A worker's producer waits
-    /// longer.
+    /// How long Kafka may take to acknowledge a record: 30 s, because a user waits for it. The configuration and
+    /// `--property` can change it. By default, a worker's producer waits longer.
     private static let deliveryTimeout = [(name: "delivery.timeout.ms", value: "30000")]
 
     /// Sends the records of the input. With `--count`, it sends that many, and repeats the input if it is shorter.
     ///
-    /// - Parameter invalidCount: counts the records that a worker would refuse. With `--topic`, no record is checked.
+    /// - Parameter invalidCount: counts the records that are not valid commands or registrations. With `--topic`, no
+    ///   record is checked.
     private func feed(_ sender: inout RecordSender, invalidCount: inout Int) throws {
         var stamp = RecordStamp()
         func withCurrentTime(_ record: [UInt8]) -> [UInt8] {

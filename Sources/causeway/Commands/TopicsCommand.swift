@@ -25,7 +25,7 @@ struct TopicsCommand: ParsableCommand {
             """
     )
 
-    /// How long to wait for the brokers' answer.
+    /// How long to wait for the first broker, and then for the answer to each request.
     static let timeoutMilliseconds: Int32 = 30_000
 
     @Option(
@@ -106,7 +106,7 @@ struct TopicsCommand: ParsableCommand {
         return "\(topic.name) partitions=\(topic.partitions) replication-factor=\(copies) \(settings)"
     }
 
-    /// Creates the topics.
+    /// Creates the topics that the brokers do not have.
     ///
     /// - Returns: whether all topics exist now.
     private static func create(_ topics: [NewTopic], kafka: WorkerConfiguration.Kafka) throws(KafkaError) -> Bool {

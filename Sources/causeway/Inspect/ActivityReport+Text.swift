@@ -5,7 +5,8 @@ import Numbers
 extension ActivityReport {
     private static let contentWidth = 200
 
-    /// Returns the report as text, with one line for each question that an operator asks during an incident.
+    /// Returns the report as text: for each question that an operator asks during an incident, a label and one or more
+    /// lines.
     func lines() -> [String] {
         var lines = LabelledLines()
         lines.add("activity", "\(activity) of \(app)")
@@ -89,7 +90,7 @@ extension ActivityReport {
 
     private var lifeText: String {
         guard let end = updatesUntilMilliseconds else { return "not begun" }
-        let beginText = "began \(agoText(end - Self.lifeMilliseconds))"
+        let beginText = "began \(agoText(end - Self.updatesMilliseconds))"
         if newestVersion?.isEnd == true, lifetimeEndsMilliseconds != nil {
             return "\(beginText); its lifetime has ended it"
         }
@@ -103,9 +104,9 @@ extension ActivityReport {
             : "\(beginText); its 8 hours are over, only an end is sent"
     }
 
-    /// How long after an activity's start iOS accepts its updates: 8 hours. Later, Causeway sends only an
-    /// end.
-    static let lifeMilliseconds: Int64 = 28_800_000
+    /// How long Redis admits updates of an activity after its beginning. So the activity began this long before
+    /// ``updatesUntilMilliseconds``.
+    private static let updatesMilliseconds = StoreLimits.updatesSeconds * 1_000
 }
 
 extension ActivityInspection.State {

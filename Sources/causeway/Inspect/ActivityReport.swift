@@ -3,7 +3,8 @@ import LiveActivity
 
 import enum CausewayRecords.JSONValue
 
-/// The known facts about one activity. Times are UNIX milliseconds by Redis' clock, which all decisions use.
+/// The known facts about one activity. Times are UNIX milliseconds by Redis' clock, which the scripts use; the time of
+/// a registration comes from its record.
 struct ActivityReport {
     struct Token: Equatable {
         /// A ``TokenFingerprint``, never the token itself.
@@ -19,7 +20,8 @@ struct ActivityReport {
     }
 
     struct SentVersion: Equatable {
-        /// The `aps.timestamp` with which Causeway sent the version. It can be above the command's own (R11).
+        /// The last `aps.timestamp` that Redis assigned, which can be above the command's own (R11); or a later second
+        /// in which a worker read a token of the activity again.
         var timestamp: Int64
         var atMilliseconds: Int64
     }
@@ -48,7 +50,8 @@ struct ActivityReport {
     /// The policy whose settings the budget and the pace use.
     var policy: String
     var token: Token?
-    /// When the token was registered. Without a token: when the last token was unregistered or retired.
+    /// When the token was registered. Without a token: when the last token was unregistered, or, if it was retired,
+    /// 1 ms after its registration; nil: there has been none.
     var registeredAtMilliseconds: Int64?
     var allowsFrequentUpdates = false
     var newestVersion: NewestVersion?
@@ -61,12 +64,13 @@ struct ActivityReport {
     /// Until when iOS accepts updates: eight hours after the activity's start. Nil before the first admission
     /// or registration.
     var updatesUntilMilliseconds: Int64?
-    /// When the lifetime that a policy allows the activity ends; nil if no policy limits the lifetime.
+    /// When the lifetime that a policy allows the activity ends, by the timetable; nil if the timetable does not have
+    /// the activity, or was not read.
     var lifetimeEndsMilliseconds: Int64?
 }
 
-/// A command that Redis keeps for one of two reasons. Either the activity has no token, or a newer command
-/// carries this command's alert and is not known to have been sent.
+/// A command that Redis keeps for one of three reasons. Its activity or device has no token; or the command is being
+/// sent; or a newer command carries its alert and is not known to have been sent.
 struct HeldCommand {
     var version: Version
     /// The command as Redis keeps it, in the form of a record of the commands topic.
@@ -75,8 +79,8 @@ struct HeldCommand {
 
     var event: String { record["aps"]?["event"]?.text ?? "command" }
     var timestampMilliseconds: Int64 { UnixSeconds.milliseconds(ofSeconds: version.timestamp) }
-    /// When the held command expires, UNIX milliseconds. Nil: Redis holds the command as long as it keeps the
-    /// activity.
+    /// When the held command expires, UNIX milliseconds. Nil: Redis holds the command as long as it keeps the activity
+    /// or device.
     var expirationMilliseconds: Int64? { record["expiration"]?.integerValue.map(UnixSeconds.milliseconds) }
     var contentState: JSONValue? { record["aps"]?["content-state"] }
     var alert: JSONValue? { record["aps"]?["alert"] }

@@ -22,7 +22,8 @@ struct AudienceCensus {
     /// The number of pages of the audience. Each segment has a directory in Redis that names its pages.
     private(set) var pageCount = 0
     private(set) var pagesRead = 0
-    /// The number of pages and directories whose form is unknown, because another program wrote them.
+    /// The number of pages and directories that cannot be read, in whole or in part, because another program wrote
+    /// them.
     private(set) var unreadableCount = 0
     /// The size of the pages that were read, without Redis' own overhead.
     private(set) var pageBytes = 0
@@ -65,7 +66,7 @@ struct AudienceCensus {
         }
     }
 
-    /// Counts the members of one page. An empty value is a page that has expired, which has no members.
+    /// Counts the members of one page. An empty value is a page that Redis no longer has; it counts as read.
     private mutating func count(_ value: [UInt8], segment: Int, _ scratch: UnsafeMutableBufferPointer<MemberReference>)
     {
         pagesRead += 1

@@ -2,7 +2,8 @@ import ActivityStore
 import Audiences
 import LiveActivity
 
-/// The known facts about one audience. Times are UNIX milliseconds by Redis' clock.
+/// The known facts about one audience. Times are UNIX milliseconds. The present time and the times of admissions are by
+/// Redis' clock.
 struct AudienceReport {
     /// A version whose ranges and broadcasts are not all finished.
     struct RoundUnderWay {
@@ -17,7 +18,7 @@ struct AudienceReport {
         var times: RoundTimes
         var parkedCount = 0
 
-        /// The share of the audience's members that the version has passed, from 0 to 1.
+        /// An estimate of the share of the audience's members that the version has passed, from 0 to 1.
         var progressFraction: Double {
             (Double(rangesFinished) + unfinishedRanges.reduce(0) { $0 + $1.progressFraction }) / Double(rangeCount)
         }

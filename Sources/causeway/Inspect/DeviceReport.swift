@@ -7,7 +7,7 @@ import enum CausewayRecords.JSONValue
 struct DeviceReport {
     struct Address {
         var attributesType: String
-        /// The push-to-start token; nil if the last token was unregistered or retired.
+        /// The push-to-start token; nil if none was registered, or if the last one was unregistered or retired.
         var token: ActivityReport.Token?
         var registeredAtMilliseconds: Int64?
         /// Starts that wait for a token, oldest first.

@@ -7,7 +7,7 @@ struct LabelledLines {
         self.labelWidth = labelWidth
     }
 
-    /// Adds a line with a label. Each further text goes on its own line below, indented.
+    /// Adds a line with a label. Each further text goes on its own line below, indented. Empty texts are left out.
     mutating func add(_ label: String, _ texts: String...) {
         for (index, text) in texts.enumerated() where !text.isEmpty {
             lines.append(Self.padded(index == 0 ? label : "", labelWidth) + text)

@@ -14,7 +14,8 @@ struct ResultSection {
         }
     }
 
-    /// The policy of the newest command for which a push was sent.
+    /// The policy that the newest command with a push named; nil if it named none, or if no result in the section is of
+    /// a push.
     var policyName: String? {
         (try? tail.get())?.records.first { $0["priority"] != nil }?["policy"]?.text
     }

@@ -11,7 +11,8 @@ import enum CausewayRecords.JSONValue
 ///
 /// The search reads windows of offsets from the end backwards until it has enough results. Each window has
 /// ``windowGrowth`` times as many offsets as the window that was read before it. So an activity with a recent push
-/// costs one short fetch. ``recordsMax`` and ``searchMillisecondsMax`` limit the search.
+/// costs one short fetch. ``recordsMax`` limits the search in each partition, ``searchMillisecondsMax`` the whole
+/// search.
 struct ResultTail {
     static let recordsMax: Int64 = 200_000
     static let searchMillisecondsMax: Int64 = 5_000
@@ -28,7 +29,7 @@ struct ResultTail {
 
     /// - Parameters:
     ///   - count: the most results to find.
-    ///   - limitMilliseconds: how long the search may take.
+    ///   - limitMilliseconds: how long the reading may take, after a broker has answered.
     init(
         of activity: String,
         app: String,

@@ -1,8 +1,8 @@
 import COpenSSL
 import Numbers
 
-/// A text that reports show instead of a token. Different tokens have different texts, but no push can be
-/// sent with the text.
+/// A text that reports show instead of a token. Different tokens practically always have different texts (48 bits of a
+/// hash), and no push can be sent with the text.
 enum TokenFingerprint {
     /// The number of hexadecimal digits of the hash that are shown.
     static let digitCount = 12

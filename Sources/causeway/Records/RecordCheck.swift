@@ -21,7 +21,7 @@ struct RecordCheck {
     var contracts: [String: ContractRule]
     private(set) var recordCount = 0
     private(set) var faultCount = 0
-    /// What a worker would change in records without faults, as `file:line: message`.
+    /// What a worker would drop from commands whose body is too large, as `file:line: message`.
     private(set) var remarks: [String] = []
 
     /// The present time, with which `aps.timestamp` is compared.
@@ -37,24 +37,24 @@ struct RecordCheck {
         self.wallSeconds = wallSeconds
     }
 
-    /// The most faults that are reported for one record.
+    /// After this many faults, the search for faults in one record ends.
     private static let faultsMax = 32
 
     /// Checks all records of a file, and reports each fault as `file:line: message`.
     mutating func check(_ file: InputFile, kind: Kind, report: (String) -> Void) throws {
         try file.forEachRecord { record in
             recordCount += 1
-            if kind == .command, let remark = remark(on: record) {
+            let foundFaults = faults(of: record, kind: kind)
+            if kind == .command, foundFaults.isEmpty, let remark = remark(on: record) {
                 remarks.append("\(file.name):\(record.line): \(remark)")
             }
-            let foundFaults = faults(of: record, kind: kind)
             faultCount += foundFaults.count
             for (line, message) in foundFaults { report("\(file.name):\(line): \(message)") }
         }
     }
 
-    /// Returns all faults of a record. A decoder stops at the first fault, so this method repairs each fault
-    /// in a copy to find the next one.
+    /// Returns the faults of a record. A decoder stops at the first fault, so this method repairs each fault in a copy
+    /// to find the next one, until it finds none, or one that cannot be repaired.
     func faults(of record: InputRecord, kind: Kind) -> [(line: Int, message: String)] {
         var repair = RecordRepair(record.bytes)
         var foundFaults: [(line: Int, message: String, isOfEvent: Bool)] = []
@@ -100,7 +100,7 @@ struct RecordCheck {
 
     /// Drops the policy's fields from a command that is too large.
     ///
-    /// - Throws: the fault of a command that stays too large, or that has no configured policy.
+    /// - Throws: the fault of a command that stays too large, or whose policy is not configured or drops no field.
     private func trimmed(_ command: Command, in bytes: UnsafeRawBufferPointer) throws(Fault) -> TrimmedCommand {
         let policy =
             command.policy.isAbsent

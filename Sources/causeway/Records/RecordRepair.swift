@@ -22,21 +22,23 @@ struct RecordRepair {
 
     /// Repairs the record so that decoding does not find this fault again.
     ///
-    /// - Returns: false if the fault cannot be repaired, for example because the record is not JSON.
+    /// - Returns: false if the fault cannot be repaired, for example because the record is not JSON, or if decoding
+    ///   found the fault again after its repair.
     mutating func repair(_ fault: Fault) -> Bool {
         let field = fault.path.field
         let faultPosition = (fault.code, field, fault.offset)
         if let lastFault, lastFault == faultPosition { return false }
         lastFault = faultPosition
         switch fault.code {
-        case .unknownKey, .duplicateKey, .notAllowed:
+        case .unknownKey, .duplicateKey:
             return remove(memberAt: fault.offset)
+        case .notAllowed:
+            return remove(memberAt: memberOffset(named: field.key, inObjectAt: fault.offset) ?? fault.offset)
         case .missingField:
             guard let sample = Self.samples[field], byte(at: fault.offset) == UInt8(ascii: "{") else { return false }
             repairedFields.insert(field)
-            let key = field.path.description.split(separator: ".").last.map(String.init) ?? ""
             let isOnly = nextNonblank(from: fault.offset + 1).map { bytes[$0] } == UInt8(ascii: "}")
-            insert("\"\(key)\":\(sample)" + (isOnly ? "" : ","), at: fault.offset + 1)
+            insert("\"\(field.key)\":\(sample)" + (isOnly ? "" : ","), at: fault.offset + 1)
             return true
         case .wrongType, .outOfRange, .unknownValue, .emptyText, .invalidCharacter, .invalidHexadecimal, .tooLong:
             guard let sample = Self.samples[field], let end = end(ofValueAt: fault.offset) else { return false }
@@ -64,7 +66,7 @@ struct RecordRepair {
         return [.device, .activity, .environment].contains(field) || field.path.description.hasPrefix("aps.")
     }
 
-    /// A valid value for each field. A repair writes it for a missing or faulty value.
+    /// A valid value for each field that a repair can write. It replaces a missing or faulty value.
     private static let samples: [Field: String] = [
         .event: #""update""#, .aps: #"{"event":"update","timestamp":1000000000,"content-state":{}}"#,
         .app: #""a""#, .activity: #""a""#, .audience: #""a""#, .device: #""d""#, .id: #""i""#, .sequence: "1",
@@ -95,7 +97,27 @@ struct RecordRepair {
         for index in range where bytes[index] != UInt8(ascii: "\n") { bytes[index] = UInt8(ascii: " ") }
     }
 
+    /// Returns the offset of a member's key in the object that begins at `offset`; nil if no object begins there, or if
+    /// it has no such member. A fault `notAllowed` has the place of the object or of the member.
+    private func memberOffset(named key: String, inObjectAt offset: Int) -> Int? {
+        guard byte(at: offset) == UInt8(ascii: "{") else { return nil }
+        let quotedKey = Array("\"\(key)\"".utf8)
+        var member = nextNonblank(from: offset + 1)
+        while let keyOffset = member, let keyEnd = end(ofValueAt: keyOffset),
+            let colon = nextNonblank(from: keyEnd), bytes[colon] == UInt8(ascii: ":"),
+            let value = nextNonblank(from: colon + 1), let end = end(ofValueAt: value)
+        {
+            if bytes[keyOffset..<keyEnd].elementsEqual(quotedKey) { return keyOffset }
+            guard let comma = nextNonblank(from: end), bytes[comma] == UInt8(ascii: ",") else { return nil }
+            member = nextNonblank(from: comma + 1)
+        }
+        return nil
+    }
+
+    /// Blanks a member and one comma beside it.
+    ///
     /// - Parameter keyOrValueOffset: the offset of the member's key, or of its value.
+    /// - Returns: false if no member begins there.
     private mutating func remove(memberAt keyOrValueOffset: Int) -> Bool {
         let offset = key(ofValueAt: keyOrValueOffset) ?? keyOrValueOffset
         guard byte(at: offset) == UInt8(ascii: "\""), let keyEnd = end(ofValueAt: offset),
@@ -160,4 +182,9 @@ struct RecordRepair {
         }
         return nil
     }
+}
+
+extension Field {
+    /// The key of the field in its object.
+    fileprivate var key: String { path.description.split(separator: ".").last.map(String.init) ?? "" }
 }

@@ -7,9 +7,9 @@ struct RecordStamp {
 
     private var lastMicroseconds: Int64 = 0
 
-    /// Returns the command with the current `aps.timestamp`, which is added if it is missing. A command
-    /// without a `sequence` gets the microseconds within the second as `sequence`, so each command is newer
-    /// than the one before. A record that is not a command is returned unchanged.
+    /// Returns the command with the current `aps.timestamp`, which is added if it is missing. A command without a
+    /// `sequence` gets the microseconds within the second as `sequence`, so each command is newer than the one before.
+    /// A record that is not a valid command, or whose timestamp does not have ten digits, is returned unchanged.
     mutating func withCurrentTimestamp(_ record: [UInt8], unixMicroseconds: Int64) -> [UInt8] {
         guard let (withTimestampField, command) = Self.withTimestampField(record) else { return record }
         let microseconds = max(unixMicroseconds, lastMicroseconds + 1)

@@ -2,7 +2,7 @@ import CausewayCommandLine
 import Glibc
 import Kafka
 
-/// Writes the records of a topic to standard output, from the topic's beginning, one on each line.
+/// Writes the values of a topic's records to standard output, from the topic's beginning, one on each line.
 final class TopicPrinter: ConsumerHandler {
     /// How long to wait for brokers that send no records although the end of the topic is not reached.
     static let silenceMillisecondsMax: Int64 = 30_000

@@ -26,8 +26,9 @@ final class BlockingCalls<Call, Reply> {
     ///   - isCancelled: called repeatedly while waiting. Once it returns true, the wait without an answer is
     ///     limited to ``BlockingStore/cancelledSilenceMillisecondsMax``.
     ///   - issue: makes a call with a tag; returns nil if the store is closed.
-    /// - Throws: an error if no call was answered for ``BlockingStore/silenceMillisecondsMax``, or if Redis
-    ///   refused a call for good. Redis may have carried out any of the calls.
+    /// - Throws: an error if no call was answered for ``BlockingStore/silenceMillisecondsMax``, if Redis refused a call
+    ///   for good, if a call exceeds Redis' limits, or if the store is closed. Redis may have carried out any of the
+    ///   calls.
     func perform(
         _ calls: [Call],
         until isCancelled: () -> Bool,

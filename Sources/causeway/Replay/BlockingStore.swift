@@ -19,7 +19,7 @@ final class BlockingStore {
     private let activityCalls: BlockingCalls<StoreCall<[UInt8]>, StoreReply<[UInt8]>>
     private let audienceCalls: BlockingCalls<AudienceCall<[UInt8]>, AudienceReply<[UInt8]>>
     private var activityStore: ActivityStore?
-    /// The store of audiences; nil before the first call about an audience.
+    /// The store of audiences; nil before the first call about an audience, and after `close`.
     private var audienceStore: AudienceStore?
     private var isClosed = false
 

@@ -1,6 +1,6 @@
 import enum CausewayRecords.JSONValue
 
-/// Counts what a rebuild of Redis wrote.
+/// Counts what a rebuild of Redis wrote, or would write.
 struct RebuildTally {
     enum Count: String, CaseIterable {
         case registrationsWritten, registrationsStale, registrationsOver, registrationsInvalid, unregistered

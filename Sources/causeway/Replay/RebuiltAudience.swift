@@ -8,9 +8,9 @@ import LiveActivity
 struct RebuiltAudience {
     let admissionCall: AudienceCall<[UInt8]>
     let settlementCall: AudienceCall<[UInt8]>
-    /// Finishes the fan-out of the command, which has one range. During a fan-out, Redis does not change the audience's
-    /// number of ranges. So if this fan-out stayed unfinished, the next command would get one range too, and only one
-    /// lane could work on it.
+    /// Finishes the fan-out of the command, which has one range. While a fan-out is unfinished, Redis keeps the
+    /// audience's number of ranges, for an hour at most. So if this fan-out stayed unfinished, the next command would
+    /// get one range too, and only one lane could work on it.
     let finishCall: AudienceCall<[UInt8]>
 
     /// Makes the calls. Returns nil if the command is expired, too old, or not valid under this

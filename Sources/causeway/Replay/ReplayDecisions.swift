@@ -23,8 +23,8 @@ struct ReplayDecisions {
     let queries: RedisQueries
     var includesStarts: Bool
 
-    /// Passes the decisions to `body`, ordered by the commands' times in the topic. A start comes before the
-    /// state of its activity.
+    /// Passes the decisions to `body`, ordered by the time in the topic of the first command of each activity or
+    /// audience. A start comes before the state of its activity.
     ///
     /// - Parameter body: returns whether to continue.
     /// - Returns: false if `body` stopped the loop.

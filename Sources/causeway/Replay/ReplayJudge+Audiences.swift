@@ -32,8 +32,8 @@ extension ReplayJudge {
         }
     }
 
-    /// Returns why the replay excludes the command before it looks at Redis: the command is too old, or it is a start
-    /// and the user has not allowed starts. Nil if neither is true.
+    /// Returns why the replay excludes the command before it looks at Redis: the command has expired or is too old, or
+    /// it is a start and the user has not allowed starts. Nil if neither is true.
     private func ageReason(_ command: Command, _ policy: Policy) -> ReplayReason? {
         guard command.event == .start else {
             if AgeRules.isExpired(command.expiration, now: nowSeconds) { return .expired }

@@ -1,6 +1,6 @@
 /// What a replay decides about a command of the range, and why.
 enum ReplayReason: String, CaseIterable {
-    /// The command is newer than everything that Redis knows of its activity or audience.
+    /// A worker would send the command: Redis knows no newer one of its activity or audience.
     case send
     /// Redis knows that the command expired or failed, so the activity never showed it.
     case sendAgain

@@ -13,7 +13,7 @@ import Redis
 /// Without a store, this type only counts what it would write, and the model of the scripts gives Redis' answers. It
 /// then counts all registrations as written, even those that Redis already knows.
 struct ReplayRebuilding {
-    /// The number of calls that are made at the same time.
+    /// The most registrations, or states, that are written at the same time.
     static let batchSize = 256
 
     let scope: ReplayScope
@@ -58,7 +58,7 @@ struct ReplayRebuilding {
 
     // MARK: - Registrations
 
-    /// Collects the call for one record of the registrations topic.
+    /// Collects the calls for one record of the registrations topic.
     mutating func register(
         _ value: UnsafeRawBufferPointer?,
         key: UnsafeRawBufferPointer?,

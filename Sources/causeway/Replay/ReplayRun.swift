@@ -22,9 +22,9 @@ struct ReplayRun {
     private(set) var table: ReplayTable
     /// The parts of the range that an interruption left unread.
     private(set) var unreadParts: [ReplaySource.Part] = []
-    /// Whether some registrations were not read, or some activities were not looked up in Redis.
+    /// Whether some registrations were not read, or some activities or audiences were not looked up in Redis.
     private(set) var isInterrupted = false
-    /// Whether the range names offsets that the topic does not have.
+    /// Whether the range names offsets or partitions that the topic does not have.
     private(set) var hasGaps = false
     var progress = ReplayProgress()
 
@@ -94,8 +94,8 @@ struct ReplayRun {
         progress.clear()
     }
 
-    /// Looks up each activity and audience of the table in Redis, and passes the decision about its newest
-    /// command to `body`.
+    /// Looks up each activity and audience of the table in Redis, and passes the decisions about its newest state and
+    /// about the start before this state to `body`.
     mutating func decide(
         includesStarts: Bool,
         _ body: (ReplayDecision, inout ReplayTally, inout ReplayProgress) throws -> Bool
@@ -200,7 +200,7 @@ struct ReplayRun {
         report("stopped while reading; not read: \(unreadParts.map { "--offsets \($0.text)" }.joined(separator: " "))")
     }
 
-    /// Runs code in which Kafka or Redis may fail.
+    /// Runs code in which Kafka or Redis may fail, or in which a value in Redis may have an unknown form.
     ///
     /// - Parameter configuration: gives the address of Kafka for the text, because Kafka's errors do not
     ///   contain the address.

@@ -17,8 +17,8 @@ import enum CausewayRecords.JSONValue
 /// If the replay is killed before it writes the copy, Redis treats the command as under way until a newer
 /// state comes.
 struct ReplaySending {
-    /// How long Kafka may take to acknowledge a record: 30 s, because a user waits for it. A worker's producer waits
-    /// longer.
+    /// How long Kafka may take to acknowledge a record: 30 s, because a user waits for it. The configuration can change
+    /// it. By default, a worker's producer waits longer.
     private static let deliveryTimeout = [(name: "delivery.timeout.ms", value: "30000")]
     /// How long to wait for the last acknowledgements after the user has asked to stop.
     private static let stopFlushMilliseconds: Int64 = 2_000
@@ -120,8 +120,8 @@ struct ReplaySending {
     /// Waits for the acknowledgements. Settles each reopened version whose copy was not written, so that
     /// another replay can send it.
     ///
-    /// - Parameter isStoppingAtOnce: whether the user has asked to stop. The waits for Kafka and Redis are
-    ///   then a few seconds long.
+    /// - Parameter isStoppingAtOnce: whether the user has asked to stop, or a failure has ended the sending. The waits
+    ///   for Kafka and Redis are then a few seconds long.
     mutating func finish(isStoppingAtOnce: Bool) {
         let flushMilliseconds = isStoppingAtOnce ? Self.stopFlushMilliseconds : RecordSender.flushMilliseconds
         let calls = (unwrittenCopies + sender.finish(flushMilliseconds: flushMilliseconds).failedTags)

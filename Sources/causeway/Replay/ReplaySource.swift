@@ -14,7 +14,7 @@ struct ReplaySource {
     }
 
     private static let requestTimeoutMilliseconds: Int32 = 30_000
-    /// How long the brokers may send no record before the end of the range.
+    /// How long the brokers may send no record while the range is not read to its end.
     private static let silenceMillisecondsMax: Int64 = 30_000
     private static let closeTimeoutMilliseconds: Int64 = 5_000
 

@@ -13,7 +13,7 @@ struct ReplayCandidate: Equatable {
     /// Whether the workers have not committed the record's offset.
     var isUnread = false
     var key: [UInt8]?
-    /// The whole record; empty if the table had no room for it.
+    /// The record, without the fields that its policy drops if the body was too large; empty if the table had no room.
     var value: [UInt8]
 
     var bytes: Int { value.count + (key?.count ?? 0) + (audience?.count ?? 0) }
@@ -22,11 +22,11 @@ struct ReplayCandidate: Equatable {
 /// The newest command of each activity and of each audience. A worker merges waiting commands by the same
 /// rules.
 ///
-/// A newer state replaces an older one, except that an update never replaces an end. An activity can have a
-/// start and a newer state. A newer end replaces both.
+/// A newer update replaces an older one. An end replaces any update, and no update replaces an end. An activity can
+/// have a start and a state that is not older than the start. If this state is an end, it replaces the start too.
 ///
-/// The table's bytes are limited. When they are used up, the table takes no more activities. If an activity
-/// of the table gets a newer command, the table keeps only the version of this command.
+/// The table's bytes are limited. When they are used up, the table takes no more activities and audiences. If an
+/// activity or audience of the table gets a newer command, the table keeps this command without its record.
 struct ReplayTable {
     struct Entry {
         var app: Int
@@ -48,7 +48,7 @@ struct ReplayTable {
 
     init(bytesMax: Int) { self.bytesMax = bytesMax }
 
-    /// Takes a command, unless the table has a newer one.
+    /// Takes a command, unless a command in the table excludes it, or there is no room.
     ///
     /// - Parameter onDropped: called for each command that the table drops, with the reason. The dropped
     ///   command may be `candidate` itself.

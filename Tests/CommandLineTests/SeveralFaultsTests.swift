@@ -1,0 +1,20 @@
+import Testbed
+import Testing
+
+/// `causeway check` finds each fault of a record, although decoding ends at the first one: it repairs a copy.
+@Suite("causeway check, several faults in one record", .ownThread)
+struct SeveralFaultsTests {
+    /// The place of such a fault is the object, not the member.
+    @Test func `A member that its event does not allow is named, and does not hide other faults`() throws {
+        let record =
+            #"{"app":"com.example.match","activity":"a","aps":{"event":"update","timestamp":1790000000,"#
+            + #""content-state":[],"dismissal-date":0}}"#
+        let run = try ProgramRun.run("check", "--commands", "-", input: record)
+        #expect(
+            run.outputLines == [
+                "stdin:1: aps.content-state: must be an object (at byte 105)",
+                "stdin:1: aps.dismissal-date: is allowed only in an end (at byte 48)",
+            ]
+        )
+    }
+}
