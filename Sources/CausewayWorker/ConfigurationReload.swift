@@ -7,8 +7,7 @@ import Observability
 package struct ConfigurationSource: Sendable {
     /// The loader that read the configuration at the start.
     package var loader: ConfigurationLoader
-    /// The configuration file. Nil if the whole configuration comes from the environment, so that nothing can
-    /// change.
+    /// The configuration file. Nil if the whole configuration comes from the environment, which does not change.
     package var path: String?
     /// The log threshold of the worker. A reload may change it.
     package var threshold: LogThreshold
@@ -36,7 +35,8 @@ actor ConfigurationReload {
     private let apply: @Sendable (WorkerConfiguration) -> Void
     /// The state of the file when it was last read.
     private var stateAtLastRead: FileState?
-    /// A newer state of the file, found by one poll. The file is read if the next poll finds the same state.
+    /// The state of the file at the last poll. If this state is new, the file is read when the next poll finds the same
+    /// state.
     private var stateAtLastPoll: FileState?
 
     init(
@@ -105,7 +105,7 @@ private struct FileState: Equatable {
     var modificationSeconds: Int
     var modificationNanoseconds: Int
 
-    /// Reads the state of a file; nil if there is no file.
+    /// Reads the state of a file; nil if there is no file, or if the process may not see it.
     init?(path: String) {
         var status = stat()
         guard stat(path, &status) == 0 else { return nil }

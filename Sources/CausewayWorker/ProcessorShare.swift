@@ -7,8 +7,8 @@ struct ProcessorShare {
     /// The kernel's file that says which processors the process may use.
     var statusFile = "/proc/self/status"
 
-    /// At least 1. A quota is rounded up: for one and a half processors this is 2. One lane would leave half a
-    /// processor idle.
+    /// The number of processors, at least 1. A quota is rounded up, for example from one and a half processors to 2,
+    /// because one lane would leave half a processor idle.
     var processors: Int {
         let affinity = affinityProcessors ?? Int(sysconf(Int32(_SC_NPROCESSORS_ONLN)))
         return max(1, min(affinity, quotaProcessors ?? .max))

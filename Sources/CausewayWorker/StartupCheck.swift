@@ -6,8 +6,8 @@ import LiveActivity
 import Reactor
 import Redis
 
-/// Finds the faults of a configuration that only a worker's start would show: in the files of keys, certificates and
-/// shapes, and in the properties of the Kafka clients. Tries each part separately, so that all faults are found.
+/// Finds the faults of a configuration that only a worker's start would show, for example in the files of keys,
+/// certificates and shapes, and in the properties of the Kafka clients. Tries each part separately, to find all faults.
 /// ``WorkerSetup`` uses the same code.
 package enum StartupCheck {
     package static func faults(

@@ -10,7 +10,7 @@ import Redis
 import ServiceLifecycle
 import Synchronization
 
-/// A complete worker process: several lanes, one consumer, and one producer that all lanes share.
+/// A complete worker process: one or more lanes, one consumer, and one producer that all lanes share.
 ///
 /// `run` returns when a graceful shutdown has drained the worker, and throws when the worker cannot continue.
 /// Kafka, Redis and APNs may be down at the start: the worker waits for them.
@@ -58,15 +58,16 @@ package final class Worker: Service {
     /// Ends a drain that is under way. Offsets of settled records are committed; the next owner reads all
     /// other records again.
     ///
-    /// The clients are still closed in order, with half a second for each step. Call this only after the graceful
-    /// shutdown has begun.
+    /// The clients are still closed in order, with half a second for each step that has not begun. Call this only after
+    /// the graceful shutdown has begun.
     package func stopAtOnce() {
         signals.requestStopAtOnce()
         setup.traceExporter?.cancelRequests()
         setup.wakeup.signal()
     }
 
-    /// Runs the worker until a stop is requested. All its tasks have ended when this returns. (R5)
+    /// Runs the worker until it has stopped on request, or cannot continue. All its tasks have ended when this
+    /// returns or throws. (R5)
     package func run() async throws {
         let signals = signals
         let wakeup = setup.wakeup

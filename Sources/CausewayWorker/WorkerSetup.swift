@@ -27,8 +27,8 @@ struct WorkerSetup: @unchecked Sendable {
     /// Encrypts the provider tokens that workers share in Redis; nil if every worker signs its own tokens.
     private let tokenSeal: ProviderTokenSeal?
     private let rereadingExchange = RereadingExchange()
-    /// The lanes' requests to the channel keeper. If the buffer is full and drops a request, a later command
-    /// requests the channel again.
+    /// The lanes' requests to the channel keeper. If the full buffer drops a request, a later command requests the
+    /// channel again, and the keeper's daily comparison notices an ended audience.
     let channelRequests = AsyncStream.makeStream(of: ChannelRequest.self, bufferingPolicy: .bufferingOldest(4_096))
     private let traceRings: [TraceRing]
     /// Sends traces to the collector; nil if traces are not exported.
@@ -331,8 +331,8 @@ struct WorkerSetup: @unchecked Sendable {
         )
     }
 
-    /// Limits the connections of the process. Every pool must have room for its first connection. The limit is
-    /// twice the number of pools of all lanes, but at least the default of ``ConnectionBudget``, and at most 4,096.
+    /// Limits the connections of the process, and those to one address: each to twice the number of all lanes' pools,
+    /// at least ``ConnectionBudget``'s default, at most 4,096. A pool's only connection is never refused.
     private static func connectionBudget(poolCount: Int) -> ConnectionBudget {
         let defaults = ConnectionBudget()
         return ConnectionBudget(

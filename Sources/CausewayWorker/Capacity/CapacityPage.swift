@@ -1,8 +1,8 @@
 import Numbers
 import Observability
 
-/// Writes `Helm/causeway/CAPACITY.md`: the plans for three large loads. A test compares the file with this
-/// text.
+/// Makes the text of `Helm/causeway/CAPACITY.md`: the plans for three large loads. A test compares the file with
+/// this text.
 package enum CapacityPage {
     /// JioCinema's figures for one event: 8 to 9 million Live Activity updates a minute at the peak.
     /// JioCinema did not publish the number of phones. The plan assumes one update a minute for each

@@ -23,10 +23,10 @@ package struct MeasuredCosts: Sendable, Equatable {
     /// The CPU that a worker at low load needs in addition, in hundredths of a core, because it wakes up for
     /// a few records at a time.
     ///
-    /// The cricket season of `make demo` (718,800 commands and 162,090 pushes in 60 s, 2,650 pushes a second,
-    /// one worker with two lanes) took 8.71 s of CPU. `nanosecondsPerCommand` and `nanosecondsPerPush`
-    /// explain 2.78 s of them. The other 5.93 s are 0.1 core for 60 s. At full load a worker does not need
-    /// this CPU, because batches are large and the worker rarely sleeps.
+    /// The cricket season of `make demo` (718,800 commands and 162,090 pushes in 60 s, one worker with two
+    /// lanes) took 8.71 s of CPU. `nanosecondsPerCommand` and `nanosecondsPerPush` explain 2.78 s
+    /// of them. The other 5.93 s are 0.1 core for 60 s. At full load a worker does not need this CPU, because batches
+    /// are large and the worker rarely sleeps.
     package var wakingCoresHundredths: Int64 = 10
 
     /// Script calls that one Redis server executes in a second, half admissions and half settlements.
@@ -35,8 +35,8 @@ package struct MeasuredCosts: Sendable, Equatable {
     package var redisCallsPerSecond: Int64 = 80_000
     /// One call admits the push, and one call settles it.
     package var redisCallsPerPush: Int64 = 2
-    /// Bytes of an activity's value with its token, including the allocator's rounding and a share of Redis'
-    /// tables. Measured: 326 bytes; the value itself has 264.
+    /// Bytes of an activity with its token: key, value, the allocator's rounding and a share of Redis' tables.
+    /// Measured: 326 bytes, of which MEMORY USAGE counts 264.
     package var redisBytesPerActivity: Int64 = 330
     /// Bytes of a device's hash with one push-to-start token, including the allocator's rounding and a share
     /// of Redis' tables.
@@ -84,7 +84,7 @@ package struct MeasuredCosts: Sendable, Equatable {
 
     package init() {}
 
-    /// Each number as one line of text, with its source.
+    /// The costs behind the plan of single commands, each as a line of text with its source.
     var lines: [(text: String, source: String)] {
         [
             (
@@ -106,7 +106,7 @@ package struct MeasuredCosts: Sendable, Equatable {
             ("\(redisCallsPerPush) script calls for each push", "admit and settle"),
             (
                 "\(redisBytesPerActivity) bytes an activity in Redis, times \(Numeral.exact(redisOverheadPercent, divisor: 100))",
-                "measured: 326, 264 of them the value"
+                "measured: 326, 264 of them by MEMORY USAGE"
             ),
             ("\(Numeral.grouped(streamsPerConnection)) streams an APNs connection", "observed by others since 2021"),
             ("\(roundTripMilliseconds) ms to APNs and back", "reported by others"),

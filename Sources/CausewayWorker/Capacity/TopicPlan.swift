@@ -12,7 +12,7 @@ package struct TopicPlan: Sendable {
     /// Copies that Kafka keeps of each record, 1...32,767; 0: the brokers' default.
     package var replicationFactor = 3
     /// Copies that must have a record before Kafka acknowledges it, 1...32,767, at most the replication
-    /// factor.
+    /// factor unless that is 0.
     package var minInsyncReplicas = 2
     /// Sizes of single topics that differ from the defaults. If a topic occurs twice, the last number of partitions
     /// and the last retention apply.
@@ -26,7 +26,7 @@ package struct TopicPlan: Sendable {
     /// The number of log segments (files of a partition) in one retention time. A broker deletes a whole
     /// segment when its newest record is older than the retention. By default a segment stays open for seven
     /// days, so a broker could keep a record for eight days if the retention is 24 hours. With 24 segments, it
-    /// keeps a record for at most 1/24 longer than the retention, if the retention is at least four hours.
+    /// keeps a record for about 1/24 longer than the retention, if the retention is at least four hours.
     private static let segmentsPerRetention = 24
     /// The shortest time for which a log segment stays open, 10 minutes. With shorter segments a broker would
     /// have too many files open: a log and two indexes for each segment.
@@ -41,14 +41,14 @@ package struct TopicPlan: Sendable {
             // Commands are kept 24 hours. A backlog after a longer outage is useless, because an activity
             // lives 12 hours.
             topic(.commands, names.commands, partitions, hours: 24),
-            // Registrations have no retention time, because the newest token of each activity must be kept.
+            // Registrations have no retention time, because the newest token of each activity or device must be kept.
             topic(.registrations, names.registrations, partitions),
             topic(.results, names.results, partitions, hours: 72),
             topic(.invalidations, names.invalidations, quietPartitions, hours: 168),
             topic(.deadLetters, names.deadLetters, quietPartitions, hours: 336),
-            // A command may be deferred again until it expires, so deferred commands are kept longer than the
-            // longest expiration. The topic has as many partitions as the commands topic, so that all
-            // commands of an activity reach one lane.
+            // A deferred command is read again within minutes, and may then be deferred in a new record. After an
+            // outage it is useless as soon as other commands are. The topic has as many partitions as the
+            // commands topic, so that all commands of an activity reach one lane.
             topic(.deferred, names.deferred, partitions, hours: 24),
             // A fan-out record is kept as long as its command.
             topic(.fanout, names.fanout, partitions, hours: 24),
@@ -57,7 +57,7 @@ package struct TopicPlan: Sendable {
         ]
     }
 
-    /// The broker keeps tombstones for seven days, so that every reader sees them.
+    /// The broker keeps tombstones for at least seven days, so that every reader sees them.
     private static let compactionProperties: [KafkaProperties.Property] = [
         ("cleanup.policy", "compact"), ("min.compaction.lag.ms", "3600000"), ("delete.retention.ms", "604800000"),
         ("segment.ms", String(compactedSegmentMilliseconds)),

@@ -16,8 +16,9 @@ package struct ChannelEntry: Codable, Equatable, Sendable {
     package var state = State.active
     /// When to delete the channel, UNIX milliseconds; nil: no deletion is planned. The end of the audience plans it.
     package var deleteAfter: Int64?
-    /// True: `causeway.channels` has the entry as it is now. Nil: the entry must still be written there. Stored only
-    /// in Redis' register.
+    /// True: `causeway.channels` has the entry as it is now. While the channel is being deleted (`state`), the topic
+    /// may still have the active entry, or none any more. Nil: the entry must still be written there. Stored only in
+    /// Redis' register.
     package var isPublished: Bool?
 
     package init(
@@ -47,7 +48,7 @@ package struct ChannelEntry: Codable, Equatable, Sendable {
     }
 
     package var json: [UInt8] {
-        // Encoding cannot fail, because the entry has only strings and numbers.
+        // Encoding cannot fail, because the entry has only strings, numbers and booleans.
         (try? StableJSON.bytes(self)) ?? []
     }
 
@@ -63,15 +64,15 @@ package struct ChannelEntry: Codable, Equatable, Sendable {
     }
 }
 
-/// A worker's note in Redis that it is about to create a channel. While the intent exists, APNs may have a
-/// channel whose id no worker knows.
+/// The note in Redis of a worker or of `causeway channels` that it is about to create a channel. While the intent
+/// exists, APNs may have a channel whose id no process knows.
 package struct ChannelIntent: Codable, Equatable, Sendable {
     /// Unique for each attempt, so that two attempts for one audience have two intents.
     package var identifier: String
     package var audience: String
     /// When the intent was written, UNIX milliseconds.
     package var createdAt: Int64
-    /// The host and process id of the creating worker, for operators.
+    /// The host and the id of the process that creates the channel, for operators.
     package var worker: String
 
     package init(identifier: String, audience: String, createdAt: Int64, worker: String) {

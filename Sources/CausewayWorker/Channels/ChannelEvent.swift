@@ -1,17 +1,19 @@
 import APNs
 import Glibc
 
-/// An event of the channel keeper. The worker turns it into log lines and metrics.
+/// An event of the channel keeper. The worker turns events into log lines and metrics; `causeway channels` prints some
+/// of them.
 package enum ChannelEvent: Sendable {
     case created(ChannelEntry)
     case deleted(ChannelEntry)
-    /// APNs no longer has a channel that the register lists for an audience. The keeper creates another one.
+    /// APNs no longer has a channel that the register lists for an audience. The keeper then tries to create another
+    /// channel.
     case lost(ChannelEntry)
     case orphanDeleted(channel: String, app: String, environment: String)
     /// The number of channels at APNs that Causeway did not create, as far as it knows.
     case unknownChannels(count: Int, app: String, environment: String)
     case refused(audience: String, app: String, environment: String, String)
-    /// The content of the register, which each worker reads once a minute.
+    /// The content of the register, which each worker reads in its periodic work.
     case registerRead(app: String, environment: String, Reconciliation.RegisterContent)
     /// The number of channels at APNs, including those of other programs.
     case listed(app: String, environment: String, channels: Int)
@@ -24,9 +26,11 @@ package enum ChannelEvent: Sendable {
 package struct ChannelRefusal: Error, Sendable, Equatable, CustomStringConvertible {
     /// The reason and what to do, for operators.
     package var text: String
-    /// The keeper refuses the same request until this time without asking APNs again, UNIX milliseconds.
+    /// For a creation or a restoration that failed: until this time, UNIX milliseconds, the keeper throws the same
+    /// refusal without another attempt. Other refusals are not repeated.
     package var untilMilliseconds: Int64
-    /// Whether the cause is that APNs, Redis or Kafka is down or busy. If so, requests for other channels fail too.
+    /// Whether the cause may end by itself, usually because APNs, Redis or Kafka is down or busy. If so, requests for
+    /// other channels would probably fail too.
     package var isTransient: Bool
 
     package var description: String { text }

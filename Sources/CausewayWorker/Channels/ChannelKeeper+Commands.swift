@@ -70,6 +70,6 @@ extension ChannelKeeper {
         try await reconcile(requireManagedEnvironment(appEnvironment), deletesUnknown: deletesUnknown)
     }
 
-    /// Closes the connections to Kafka.
+    /// Closes the producer of the channels topic.
     package func close() { topic.close() }
 }

@@ -1,12 +1,11 @@
 import APNs
 import Redis
 
-/// The periodic work of the keeper. It deletes channels at their planned time, writes entries that
-/// `causeway.channels` lacks, and compares APNs' list of channels with Redis' register.
+/// The periodic work of the keeper.
 extension ChannelKeeper {
     /// Deletes channels whose deletion is due, writes entries to `causeway.channels` that are not there yet, and
-    /// compares the register with APNs' list once a day. A lease in Redis makes sure that one worker at a time
-    /// does this work.
+    /// compares the register with APNs' list of channels once a day. A lease in Redis makes sure that only one worker
+    /// begins this work in each interval, unless Redis loses the lease.
     func maintain(_ managedEnvironment: ManagedEnvironment) async throws(ChannelRefusal) {
         // If the configuration gives no audience a channel, and the register was never complete and is empty,
         // write nothing to Redis and do not call APNs.
@@ -41,7 +40,7 @@ extension ChannelKeeper {
     /// other items.
     ///
     /// - Returns: the first lasting refusal.
-    /// - Throws: a transient refusal, at once. The service is down, and each further item would wait for its
+    /// - Throws: a transient refusal, at once. A service is probably down, and each further item would wait for its
     ///   timeout too.
     private func actOnEach<Item: Sendable>(
         _ items: [Item],
@@ -122,7 +121,7 @@ extension ChannelKeeper {
         var identifiersUnderWay: Set<String> = []
         for intent in content.intents {
             // A process has this lease while it creates a channel. If no process has the lease, the creation has
-            // ended or its process has died.
+            // ended, its process has died, or Redis has lost the lease.
             let isLeased = try convertingErrors { () throws(RedisError) in
                 try register.isBeingCreated(intent.audience, managedEnvironment.appEnvironment)
             }
@@ -213,7 +212,7 @@ extension ChannelKeeper {
     }
 
     /// Plans the deletion of a channel if its audience has ended. Usually the worker that admitted the end has
-    /// planned the deletion. This call is for the case that the worker was killed before that.
+    /// planned the deletion. This call is for the case that it could not, for example because it was killed.
     private func planDeletion(_ entry: ChannelEntry, at managedEnvironment: ManagedEnvironment) throws(ChannelRefusal) {
         try convertingErrors { () throws(RedisError) in
             // If the channel is newer than the end, commands after the end have created it, so it stays.
@@ -226,8 +225,8 @@ extension ChannelKeeper {
             let storedUntil = entry.storage == .newest ? end.storedUntilMilliseconds : 0
             plannedEntry.deleteAfter = max(end.atMilliseconds + managedEnvironment.keepMilliseconds, storedUntil)
             guard try register.replaceIfUnchanged(currentEntry, with: plannedEntry) else { return }
-            // A start may have been admitted since the check. Its request then found no planned deletion to
-            // cancel, so this call cancels the deletion.
+            // A start may have been admitted since the check. Its request may have found no planned deletion
+            // to cancel, so this call cancels the deletion.
             if try register.end(of: entry) == nil { try register.replaceIfUnchanged(plannedEntry, with: currentEntry) }
         }
     }

@@ -1,7 +1,8 @@
 /// A lane's request to the channel keeper.
 package struct ChannelRequest: Sendable, Hashable {
     package enum Kind: Sendable, Hashable {
-        /// A command needs a channel for its broadcast.
+        /// A command was admitted whose audience must have a channel: the audience lacks one, or a start came, so that
+        /// no channel of the audience may be deleted.
         case wanted
         /// The audience's end was admitted. APNs may deliver the stored message until this time, UNIX
         /// milliseconds; 0 if APNs stores no message.
@@ -88,8 +89,8 @@ extension ChannelKeeper {
         }
     }
 
-    /// Repeats the periodic work until the task is cancelled. Checks every second whether Redis has lost the
-    /// register.
+    /// Repeats the periodic work until the task is cancelled. Checks about every second whether Redis has lost a
+    /// register; after a failed restoration, checks again in 5 s.
     private func maintainAll() async {
         var (maintenanceDue, restorationDue) = (ContinuousClock.now, ContinuousClock.now)
         while !Task.isCancelled {
@@ -109,7 +110,7 @@ extension ChannelKeeper {
     /// Restores the registers (hashes in Redis) that Redis has lost, from the channels topic. Reports an error as
     /// a ``ChannelEvent`` and does not throw it.
     ///
-    /// - Returns: whether Redis now has all channels of the topic.
+    /// - Returns: whether all registers in use are complete now.
     private func restoreOrReport() -> Bool {
         do throws(ChannelRefusal) {
             try restoreLost()

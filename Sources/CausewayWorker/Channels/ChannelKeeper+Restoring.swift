@@ -4,7 +4,8 @@ import Redis
 /// Restores Redis' register of channels from `causeway.channels` after Redis has lost the register.
 ///
 /// The field `t:` of a register says that its entries are complete. Until a register is complete again, no
-/// worker creates or deletes a channel, or reports one as missing. So phones keep the channel that they know.
+/// worker creates a channel, begins to delete one, or reports one as missing. So phones keep the channel that they
+/// know.
 extension ChannelKeeper {
     /// The most attempts of one call of ``restore(_:)``. The call makes another attempt if, during the last one,
     /// another process deleted a channel or Redis lost the register.

@@ -11,8 +11,8 @@ import Synchronization
 ///
 /// ``Reconciliation`` decides; this actor calls APNs, Redis and Kafka. APNs has no idempotency key for a
 /// creation, so the keeper first writes an intent. If a crash leaves the intent behind, a later comparison
-/// finds and deletes the channel. A lease makes sure that only one process at a time creates an audience's
-/// channel.
+/// finds and deletes the channel. A lease in Redis makes sure that only one process at a time creates an audience's
+/// channel, unless Redis loses the lease or the lease expires.
 package actor ChannelKeeper {
     /// An app in one environment, with the settings of its channels and the client that manages them.
     struct ManagedEnvironment: Sendable {
@@ -33,8 +33,8 @@ package actor ChannelKeeper {
     static let maintenanceLeaseMilliseconds: Int64 = 55_000
     /// The time between two comparisons of the register with APNs' list.
     static let reconciliationMilliseconds: Int64 = 24 * 3_600_000
-    /// The length of the lease for one such comparison. If the worker that has the lease dies, another worker tries
-    /// again after this time.
+    /// The length of the lease for one such comparison. If the worker that has the lease dies, or if APNs refuses a
+    /// request for good, a worker tries again after this time.
     static let reconciliationLeaseMilliseconds: Int64 = 600_000
     /// The time between two checks whether another process, which creates an audience's channel, has finished.
     static let creationPollInterval = Duration.milliseconds(100)
@@ -49,18 +49,18 @@ package actor ChannelKeeper {
     let managedEnvironments: [ManagedEnvironment]
     let register: ChannelRegister
     let topic: ChannelTopic
-    /// The longest time of one attempt to create a channel. After this time the attempt has succeeded or
-    /// failed.
+    /// How long one attempt to create a channel usually takes at most. After this time, its lease expires, and other
+    /// processes no longer wait for it.
     private let creationMillisecondsMax: Int64
     let report: @Sendable (ChannelEvent) -> Void
     /// The apps and environments whose register this process has seen complete. If such a register becomes
     /// incomplete, Redis has lost it.
     var completeEnvironments: Set<AppEnvironment> = []
-    /// Why the last restoration of a register failed. Its `untilMilliseconds` says when the next restoration
-    /// may begin.
+    /// Why a restoration last could not read the topic. Until its `untilMilliseconds`, no restoration reads the
+    /// topic.
     var restorationRefusal: ChannelRefusal?
-    /// Audiences whose channel could not be created. Until the refusal expires, each further request gets the
-    /// same refusal.
+    /// Audiences whose channel could not be created, at most `refusalsMax`. Until the refusal expires, each further
+    /// request gets the same refusal.
     private var refusals: [RefusalKey: ChannelRefusal] = [:]
     private static let refusalsMax = 4_096
     /// The lanes' requests that are being carried out or wait.
@@ -134,7 +134,7 @@ package actor ChannelKeeper {
             guard nowMilliseconds < deadline else {
                 throw ChannelRefusal(text: "another worker is creating the channel", untilMilliseconds: nowMilliseconds)
             }
-            // Another process announces its new channel only in Redis, so poll Redis.
+            // No event tells this process about a channel that another process creates, so poll Redis.
             try? await Task.sleep(for: Self.creationPollInterval)
         }
     }
@@ -160,7 +160,8 @@ package actor ChannelKeeper {
 
     /// Creates a channel, and ends the lease for this creation, which the caller must have.
     ///
-    /// - Returns: nil if another process has created a channel meanwhile.
+    /// - Returns: nil if another process has created a channel meanwhile. The lease does not end then: that process may
+    ///   have it.
     private func create(
         _ audience: String,
         at managedEnvironment: ManagedEnvironment,
@@ -189,8 +190,8 @@ package actor ChannelKeeper {
                 createdAt: nowMilliseconds
             )
             guard try register.add(entry) else {
-                // Redis lost this process's lease meanwhile, and another process created a channel first.
-                // Phones know the channel of the other process, so this process deletes its own.
+                // This process's lease was lost or expired, and another process created a channel first. Phones may
+                // know the channel of the other process, so this process deletes its own.
                 isRedundant = true
                 try register.write(intent, appEnvironment)
                 try await managedEnvironment.management.delete(channel)

@@ -2,7 +2,7 @@ import ActivityStore
 import LiveActivity
 import Redis
 
-/// The register of channels in Redis: one hash for each app and environment, and two fields in each
+/// The register of channels in Redis: one hash for each app and environment, and at most two fields in each
 /// audience's record.
 ///
 /// | field of `{channels:app:environment}` | |
@@ -15,7 +15,7 @@ import Redis
 ///
 /// Blocks. Use it from one thread at a time.
 final class ChannelRegister {
-    /// How long Redis keeps an audience's record after a command to the audience, or after ``announce(_:)``.
+    /// How long Redis keeps an audience's record after the last change by a command, or after ``announce(_:)``.
     private static let recordLifetimeMilliseconds: Int64 = 25 * 3_600_000
 
     private let hashes: SharedHashes
@@ -208,7 +208,7 @@ final class ChannelRegister {
     // MARK: - Audiences' records
 
     /// Returns when an entry's audience ended, and until when APNs may deliver the message that it stores for the
-    /// channel. Returns nil if the audience's newest command is not an end.
+    /// channel. Returns nil if the audience's newest command is not an end, or if Redis does not know a newest command.
     func end(
         of entry: ChannelEntry
     ) throws(RedisError) -> (atMilliseconds: Int64, storedUntilMilliseconds: Int64)? {

@@ -1,5 +1,5 @@
-/// The channel requests that run or wait, in one queue for each audience. Different audiences run at the same
-/// time.
+/// The channel requests that run or wait, in one queue for each audience of an app. Requests of different audiences
+/// run at the same time.
 ///
 /// The requests of one audience run one after the other (R32): a creation takes seconds, and an end that
 /// arrives meanwhile must take effect after the creation. A request that waits for an earlier one takes none

@@ -1,7 +1,7 @@
 /// Compares APNs' list of channels with the register, and says what to do. It does no I/O.
 ///
-/// The caller first requests the list and then reads the register. So a channel that is created between the
-/// two steps has an entry or an intent.
+/// The caller first requests the list and then reads the register. In the other order, a channel that is created
+/// between the two steps would be listed without an entry or an intent.
 package struct Reconciliation: Equatable, Sendable {
     /// The content of the register for one app in one environment, at one moment.
     package struct RegisterContent: Equatable, Sendable {
@@ -11,7 +11,8 @@ package struct Reconciliation: Equatable, Sendable {
         package var foreignChannels: Set<String> = []
         /// Whether the register has all entries of `causeway.channels`. If not, entries may be missing.
         package var isComplete = false
-        /// When APNs' list was last compared with the register, UNIX milliseconds; nil: never.
+        /// When APNs' list was last compared with the register, UNIX milliseconds; nil: never, or Redis has lost this
+        /// time.
         package var reconciledAtMilliseconds: Int64?
 
         package init() {}
@@ -19,18 +20,20 @@ package struct Reconciliation: Equatable, Sendable {
 
     /// Channels that other programs created, or may have created.
     package var unknownChannels: [String] = []
-    /// Channels to delete: Causeway's own attempts created them, and no entry names them. With `deletesUnknown`,
-    /// also the channels that other programs created, or may have created.
+    /// Channels to delete: no entry names them, and Causeway's own attempts may have created them, because there are
+    /// at least as many intents. With `deletesUnknown`, also the channels that other programs created, or may have
+    /// created.
     package var orphans: [String] = []
     /// Channels of other programs that were not yet recorded as foreign.
     package var newForeignChannels: [String] = []
     /// Entries whose channel APNs no longer has. A new channel must be created.
     package var lostEntries: [ChannelEntry] = []
-    /// Entries that are not in the topic yet.
+    /// Entries that the topic does not have as they are now.
     package var unpublishedEntries: [ChannelEntry] = []
     /// Entries whose channel must be deleted now, or whose deletion has begun.
     package var entriesToDelete: [ChannelEntry] = []
-    /// Intents whose attempt to create a channel has ended. The caller removes them from the register.
+    /// Intents whose attempt to create a channel has ended. The caller removes them from the register
+    /// after it has deleted the orphans.
     package var resolvedIntents: [ChannelIntent] = []
     /// Whether an attempt to create a channel is still under way, so that an unknown channel may be its
     /// channel. A later reconciliation then decides about the unknown channels.
@@ -81,8 +84,8 @@ package struct Reconciliation: Equatable, Sendable {
             orphans += unrecordedChannels
             resolvedIntents = content.intents
         } else {
-            // If no intent is left, no attempt of ours created these channels, so other programs did. With
-            // intents, some of the channels may be ours, and it is unknown which ones.
+            // Without intents, no attempt of ours created these channels, so other programs did. With intents, some
+            // of the channels may be ours, and it is unknown which ones.
             unknownChannels += unrecordedChannels
             if content.intents.isEmpty { newForeignChannels = unrecordedChannels }
         }

@@ -12,7 +12,7 @@ struct AssignmentTable {
         var highWatermark: Int64 = -1
         /// One above the last record that was dealt to the lane; -1: no record yet.
         var nextOffset: Int64 = -1
-        /// The first offset that is not known to be settled; -1: no record was dealt yet.
+        /// The first offset that is not known to be settled; -1: no record was dealt, and no rereading began yet.
         var unsettledOffset: Int64 = -1
         /// The end of the log, once reading has reached it; -1: not reached, or records were dealt since.
         ///
@@ -110,7 +110,7 @@ struct AssignmentTable {
         return true
     }
 
-    /// Begins a rereading that ends at `endOffset`. If `endOffset` is 0, no record must be read again, and the
+    /// Begins a rereading that ends at `endOffset`. If `endOffset` is 0, there is no record to read again, and the
     /// rereading is complete at once.
     mutating func beginRereading(of partition: TopicPartition, number: UInt64, endOffset: Int64) {
         updateEntry(partition.topic.index, partition.partition) { entry in
@@ -153,8 +153,8 @@ struct AssignmentTable {
         }
     }
 
-    /// Returns how many records of a topic's assigned partitions are known to be in the log and were not
-    /// dealt yet.
+    /// Returns how many records of a topic's assigned partitions are known to be in the log and were not dealt yet. A
+    /// partition counts only after its first dealt record.
     func recordsBehind(of topic: Int32) -> Int64 {
         stride(from: Int(topic), to: entries.count, by: Intake.topicCount)
             .reduce(0) { sum, index in
@@ -164,7 +164,7 @@ struct AssignmentTable {
             }
     }
 
-    /// Returns the partitions of a topic whose log is known to have records that were not dealt yet.
+    /// Returns the partitions of a topic that count in `recordsBehind`.
     func partitionsBehind(of topic: Int32) -> [TopicPartition] {
         partitions { $0.nextOffset >= 0 && $0.highWatermark > $0.nextOffset }.filter { $0.topic.index == topic }
     }

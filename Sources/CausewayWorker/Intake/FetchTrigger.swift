@@ -8,11 +8,11 @@
 /// records that were neither dealt nor queued. Waking a thread costs one small request. It does no harm if a
 /// fetch is already under way.
 struct FetchTrigger {
-    /// A queue with at most this many records counts as nearly empty: half of `queued.min.messages`, and
-    /// still enough work for many turns.
+    /// With at most this many records, the queue counts as nearly empty. They are still enough work until the next
+    /// fetch arrives. If `MemoryBudget` limits the queue to fewer records, it always counts as nearly empty.
     static let queuedRecordsMax = 50_000
-    /// The least time between two wake-ups. While a backlog is known, the Kafka thread runs at least once in
-    /// this time.
+    /// The least time between two wake-ups. While a backlog is known, a timer of this length wakes the
+    /// Kafka thread again and again.
     static let intervalMilliseconds: Int64 = 10
 
     private var nextTriggerMilliseconds: Int64 = 0

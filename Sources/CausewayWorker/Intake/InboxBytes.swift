@@ -3,9 +3,8 @@ import Kafka
 /// Limits the bytes of records that were dealt to a lane and that the lane has not taken. A ring limits only
 /// the number of its entries, and one record may be large.
 ///
-/// The ring's own count tells how many entries the lane has taken. The Kafka thread reads this count only
-/// when the bytes seem to exceed the limit. A more frequent read would slow down the lane, which writes the
-/// count.
+/// The ring's own count tells how many entries the lane has taken. To deal a record, the Kafka thread reads this count
+/// only when the inbox seems to be full. A more frequent read would slow down the lane, which writes the count.
 struct InboxBytes {
     /// Bytes that librdkafka needs for a record beside its key and value.
     private static let recordOverheadBytes = Int(MemoryBudget.recordOverheadBytes)

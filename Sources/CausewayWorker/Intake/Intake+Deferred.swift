@@ -9,8 +9,8 @@ extension Intake {
     /// Returns the record if it is due; records of other topics than the deferred one always are. Otherwise pauses
     /// the record's partition, which continues with this record when the record is due.
     ///
-    /// When one of a lane's APNs pools works again, the records that the lane deferred before are read at
-    /// once.
+    /// When one of a lane's APNs pools works again, the records of the lane's partitions that were deferred before are
+    /// read at once.
     ///
     /// - Returns: nil if the record is not due.
     func pauseUnlessDue(_ message: consuming Message) -> Message? {
@@ -42,8 +42,8 @@ extension Intake {
         consumer.pause(partition, rereadingFrom: rereading.offset)
     }
 
-    /// Resumes the partitions whose next record is due. If an APNs pool of a lane works again, also resumes all of
-    /// this lane's partitions of the deferred topic.
+    /// Resumes the partitions whose pause is over. If an APNs pool of a lane works again, also resumes all of this
+    /// lane's partitions of the deferred topic.
     func resumeDuePartitions() {
         for (lane, mailbox) in mailboxes.enumerated() {
             guard let milliseconds = mailbox.takePoolRecovery() else { continue }
@@ -53,7 +53,8 @@ extension Intake {
         resume(pausedPartitions.takeDue(nowMilliseconds: loop.nowMilliseconds))
     }
 
-    /// Resumes these partitions, except for those whose next record is not due and those whose lane is full.
+    /// Resumes these partitions, except for those that wait in `pausedPartitions`, and those whose lane takes no
+    /// records.
     func resume(_ partitions: [TopicPartition]) {
         consumer.resume(
             partitions.filter { partition in

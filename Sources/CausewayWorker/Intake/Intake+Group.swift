@@ -115,8 +115,8 @@ extension Intake {
         mailboxes[lane].wakeup.signal()
     }
 
-    /// Lets the lanes settle what is in flight in these partitions, until all are drained or the drain time
-    /// has ended.
+    /// Lets the lanes settle what is in flight in these partitions, until all are drained, the drain time has ended, or
+    /// a second stop signal has come.
     ///
     /// Meanwhile the Kafka thread must not poll the consumer. It still takes acknowledgements of results, stores
     /// offsets and publishes metrics.

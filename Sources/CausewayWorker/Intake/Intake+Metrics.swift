@@ -21,8 +21,8 @@ enum PartitionLag {
         logEnd: LogEnd? = nil
     ) -> Int64? {
         if let logEnd {
-            // Only transaction markers, which no reader gets, may lie between the last record and the log's
-            // end.
+            // Between the last record and the log's end is nothing that a reader gets now, for example only
+            // transaction markers.
             let isSettled = unsettledOffset < 0 || unsettledOffset == logEnd.nextOffset
             return isSettled ? 0 : max(0, logEnd.endOffset - unsettledOffset)
         }
@@ -35,8 +35,8 @@ enum PartitionLag {
         case .end: nextOffset = high
         case nil: return nil
         }
-        // If the log ends below the settled offset, the topic was deleted and created again. The lag is then
-        // unknown.
+        // If the log ends below the settled offset, it has lost records: for example, the topic was deleted and
+        // created again. The lag is then unknown.
         return nextOffset <= high ? high - max(nextOffset, low, 0) : nil
     }
 
@@ -62,7 +62,7 @@ struct UnfetchedPartitions {
 
     func isDue(nowMilliseconds: Int64) -> Bool { nowMilliseconds >= dueMilliseconds }
 
-    /// - Parameter answer: nil if the brokers did not answer. In that case the previous answer stays.
+    /// - Parameter answer: nil if the brokers were not asked or did not answer. Then the previous answer stays.
     mutating func apply(_ answer: [TopicPartition: Int64]?, nowMilliseconds: Int64) {
         dueMilliseconds = nowMilliseconds + Self.intervalMilliseconds
         if let answer { logEnds = answer }
@@ -165,8 +165,9 @@ extension Intake {
         ) ?? -1
     }
 
-    /// Asks the brokers for the log ends of partitions from which nothing is fetched, because their lane is
-    /// full or they are stopped. For other partitions, each fetch reports the end.
+    /// Asks the brokers for the log ends of partitions from which nothing is fetched, because their lane is full or
+    /// they are stopped. For partitions that are read, each fetch reports the end. Those in `pausedPartitions` are left
+    /// out.
     func askForLogEnds() {
         guard unfetchedPartitions.isDue(nowMilliseconds: loop.nowMilliseconds), isBrokerUp == true else { return }
         let partitions = Array(

@@ -26,8 +26,8 @@ struct PartitionRereading {
     /// How often the Kafka thread publishes the state of the partitions for `StoreWatch`.
     static let publicationMilliseconds: Int64 = 200
 
-    /// A partition that its lane is draining. When it is drained, or at `endMilliseconds`, its records are read again
-    /// from `start`.
+    /// A partition that its lane is draining. When each of these partitions is drained or its `endMilliseconds` has
+    /// passed, the records of all are read again, from their `start`.
     fileprivate struct DrainingPartition {
         var request: RereadingRequest
         var start: SeekPosition
@@ -40,8 +40,8 @@ struct PartitionRereading {
     /// For each partition, the last progress that its lane reported: which records are settled. When a rereading
     /// begins, the lane gets this progress back.
     var progress: [TopicPartition: PartitionProgress] = [:]
-    /// Committed offsets that were requested later, because the group coordinator did not answer when the
-    /// partition was assigned.
+    /// Committed offsets (0 if nothing is committed) that were requested later, because the group coordinator did not
+    /// answer when the partition was assigned.
     fileprivate var lateStartOffsets: [TopicPartition: Int64] = [:]
     /// The number of partitions of the registrations topic; nil: not known yet.
     fileprivate var registrationPartitions: Int?

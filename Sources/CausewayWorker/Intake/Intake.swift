@@ -8,10 +8,10 @@ import Reactor
 /// and exchanges records and reports with the lanes.
 ///
 /// It polls records one by one and deals them to the lanes by partition. It stores the offsets that the lanes
-/// report as settled. Every second it commits them, with the settled offsets above them as metadata. If a
-/// lane takes no records, the thread pauses that lane's partitions and keeps polling for the others.
+/// report as settled. Four times a second by default, it commits them, with the settled offsets above them as
+/// metadata. If a lane takes no records, the thread pauses that lane's partitions and keeps polling for the others.
 ///
-/// States: *running* → `stop` → *draining* (all partitions are revoked, and no new work begins) → *closed*
+/// States: *running* → `stop`, which drains all partitions, or `fail` → *draining* (no new work begins) → *closed*
 /// (offsets are committed, and the worker has left the group).
 final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHandler, ThreadLog {
     /// Indices of the topics in the consumer's list.
@@ -21,7 +21,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
     static let fanoutTopic: Int32 = 3
     static let topicCount = 4
 
-    /// The most records that the thread polls before it does its other work.
+    /// The most records and other events that the thread polls before it does its other work.
     static let recordsPerTurnMax = LaneMailbox.inboxCapacity
     /// The least time between two turns of this thread (passes of its event loop). Each turn polls librdkafka. The
     /// cost of waking threads is the same for a turn with one record and a turn with a hundred.
@@ -73,8 +73,8 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
     /// For each lane: the bytes of the records in its inbox.
     private var inboxes: [InboxBytes]
     var pausedPartitions = PausedPartitions()
-    /// For each lane: when one of its APNs pools last began to work again. The thread reads records that were
-    /// deferred before that time at once.
+    /// For each lane: when one of its APNs pools last began to work again, UNIX milliseconds; 0: never. The thread
+    /// reads records that were deferred before that time at once.
     var poolRecoveryMilliseconds: [Int64]
 
     init(loop: EventLoop, setup: IntakeSetup, signals: IntakeSignals) throws {
@@ -262,8 +262,8 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
         return true
     }
 
-    /// Reports to the lanes the ends of the logs, which librdkafka received with its last fetches. Makes no
-    /// request to a broker.
+    /// Reports to the lanes the ends of the commands topic's logs, which librdkafka received with its last fetches.
+    /// Makes no request to a broker.
     private func reportHighWatermarks() {
         guard loop.nowMilliseconds >= watermarksDueMilliseconds else { return }
         watermarksDueMilliseconds = loop.nowMilliseconds + Self.watermarkIntervalMilliseconds

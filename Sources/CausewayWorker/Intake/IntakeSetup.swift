@@ -13,7 +13,7 @@ struct IntakeSetup: @unchecked Sendable {
     var mailboxes: [LaneMailbox]
     var wakeup: Wakeup
     var drainMilliseconds: Int64
-    /// The most bytes of records that may wait in a lane's inbox.
+    /// The most bytes of records that may wait in a lane's inbox. Only a record that is alone there may have more.
     var inboxBytesMax: Int
     var rereading: PartitionRereading
     var registry: MetricRegistry

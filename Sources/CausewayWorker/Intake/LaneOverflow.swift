@@ -1,8 +1,8 @@
 /// The records that did not fit a lane's inbox, and whether the lane's partitions are paused because of them.
 ///
 /// - *Flowing*: no record waits. Next: *waiting* when a record finds the inbox full.
-/// - *Waiting*: the Kafka thread polls no records. Next: *paused* when the record has waited for
-///   `pauseAfterMilliseconds`.
+/// - *Waiting*: the Kafka thread polls no records. Next: *flowing* when all records are in the inbox; *paused* when
+///   records have waited for `pauseAfterMilliseconds`.
 /// - *Paused*: the lane's partitions are paused. Records that librdkafka still returns wait here. Next:
 ///   *flowing* when all records are in the inbox and the inbox is half empty.
 struct LaneOverflow {

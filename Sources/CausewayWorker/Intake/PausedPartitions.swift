@@ -7,8 +7,8 @@ import Kafka
 /// The next record of such a partition does not wait here: it is read from Kafka again later. A record that waited
 /// here would keep its whole fetched batch in memory.
 ///
-/// All deferred records have the same delay, so the records of a partition are in the order of their due
-/// times.
+/// All workers defer by the same configured delay, so the records of a partition are in the order of their due times.
+/// Only after the delay was shortened, a record may be read later than its due time.
 ///
 /// Times are monotonic. A record's header names its due time by the wall clock. Only the remaining wait is
 /// kept, so later changes of the wall clock have no effect.
@@ -16,7 +16,7 @@ struct PausedPartitions {
     /// Paused partitions resume at whole multiples of this time. A pause discards fetched records, so each
     /// resume should find all records that come due in one second.
     static let resumeIntervalMilliseconds: Int64 = 1_000
-    /// The longest delay that can be configured. No record waits longer.
+    /// The longest delay that can be configured. A record is due at most this long after its timestamp.
     static let delayMillisecondsMax: Int64 = 600_000
     /// How far the clock of another worker may be ahead. A timestamp that is further ahead is not trusted.
     private static let clockSkewMillisecondsMax: Int64 = 5_000

@@ -9,11 +9,11 @@ import LiveActivity
 /// - `attempts`, for operators: how often the command has been deferred.
 /// - `due`, for the Kafka thread: when the record must be read, UNIX milliseconds.
 /// - `state`, for the lane that reads the record: the fields of a ``Deferral`` in their order, as numbers
-///   separated by spaces.
+///   separated by spaces. One number has both `isHeldStart` and `isReadAgain`.
 /// - `dropped`: the names of the fields that were dropped because the body was too large, separated by
 ///   commas. A release that does not know this header ignores it.
 ///
-/// The record also has the trace headers.
+/// If the command has a trace, the record also has the trace headers.
 enum DeferredHeaders {
     private static let numberCount = 18
     /// The accepted range of times in `state`. No worker writes a time outside this range.
@@ -35,13 +35,14 @@ enum DeferredHeaders {
         text.withUTF8 { headers.append(name, UnsafeRawBufferPointer($0)) }
     }
 
-    /// Returns when the record must be read; nil if the header is missing or malformed.
+    /// Returns when the record must be read, UNIX milliseconds; nil if the header `due` is missing or malformed.
     static func dueMilliseconds(of message: borrowing Message) -> Int64? {
         guard let due = message.headers?.lastValue(named: "due") else { return nil }
         return Int64(String(decoding: due, as: UTF8.self))
     }
 
-    /// Returns the deferral that a record's headers describe; nil if no lane has deferred the record.
+    /// Returns the deferral that a record's headers describe; nil if the header `state` is missing or malformed. No
+    /// lane of this release has deferred such a record.
     static func deferral(of message: borrowing Message) -> Deferral? {
         message.headers?.lastValue(named: "state").flatMap { deferral(String(decoding: $0, as: UTF8.self)) }
     }

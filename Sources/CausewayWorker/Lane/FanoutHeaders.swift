@@ -5,8 +5,8 @@ import LiveActivity
 ///
 /// - `source`, for operators: topic, partition and offset of the command's record.
 /// - `range`, for operators: the range's index, and the number of ranges.
-/// - `state`, for the lane that reads the record: the fields of a ``FanoutInstruction`` in their order, as numbers
-///   separated by spaces.
+/// - `state`, for the lane that reads the record: the fields of a ``FanoutInstruction`` that none of the headers below
+///   has, in their order, then the number of the format, separated by spaces.
 /// - `channel`, instead of `range`, in the record of a broadcast: environment, storage policy, number of the
 ///   command's broadcasts, and the channel's id.
 /// - `channels`, for a start to an audience with channels: each channel in the form of `channel`, separated by
@@ -15,7 +15,8 @@ import LiveActivity
 /// - `dropped`: the names of the fields that were dropped because the body was too large, separated by
 ///   commas.
 ///
-/// A release that does not know the last three headers ignores them. The record also has the trace headers.
+/// A release that does not know the last three headers ignores them. If the command has a trace, the record also has
+/// the trace headers.
 enum FanoutHeaders {
     /// The most headers of a fan-out record, without the two of the trace.
     static let headersMax = 6

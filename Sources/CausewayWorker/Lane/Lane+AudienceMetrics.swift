@@ -14,7 +14,8 @@ extension Lane {
         if production.kind == .rangeResult {
             metrics.add(.audienceRanges, application, Int(resultContent.outcome.rawValue))
         }
-        // If APNs answered no push, no phone got the state, so there is no time to observe.
+        // If APNs answered no push, no phone got the state, so there is no time to observe. The time of the command's
+        // record may also be unknown.
         guard resultContent.recordMilliseconds >= 0, resultContent.lastResponseMilliseconds >= 0 else { return }
         metrics.observe(
             production.kind == .rangeResult ? .audienceRangeTime : .audienceCommandTime,

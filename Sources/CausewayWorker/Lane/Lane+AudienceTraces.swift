@@ -5,8 +5,8 @@ import Observability
 
 /// Traces of commands to audiences: a span for the command, and inside it one span for each range.
 extension Lane {
-    /// Exports the trace of a command that was fanned out. The command's span ends now, because each range
-    /// has a record and a span of its own.
+    /// Counts a command that was fanned out, and exports its trace if it has one. The command's span ends now, because
+    /// each range has a record and a span of its own.
     func noteFannedOut(_ command: ReturnedCommand) {
         let view = delivery.view(command.record)
         metrics.add(.audienceCommands, view.application)
@@ -38,8 +38,8 @@ extension Lane {
             )
         else { return (trace, nil) }
         trace.context = finishedTrace.context
-        // The result over all ranges carries the trace of the last range. That trace is exported with the
-        // range's own result, not again here.
+        // The result over all ranges and broadcasts carries the trace of the fan-out record that ended last. A range's
+        // trace is exported with the range's own result, not again here.
         return (trace, production.kind == .rangeResult ? finishedTrace : nil)
     }
 }

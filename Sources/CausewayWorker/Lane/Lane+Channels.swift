@@ -8,7 +8,7 @@ struct ChannelAnswer: Sendable {
     var application: UInt16
     var audience: AudienceDigest
     var environment: DeviceEnvironment
-    /// The channel; nil if it could not be created.
+    /// The channel; nil if the keeper refused to create or replace it.
     var channel: AudienceChannel?
 }
 

@@ -6,8 +6,9 @@ import Reactor
 
 /// Writes commands that cannot be sent soon to the deferred topic.
 extension Lane {
-    /// Writes a command to the deferred topic, into the partition with the number of its source partition.
-    /// The same lane reads both partitions, so an activity's newer state still replaces an older one.
+    /// Writes a command to the deferred topic, into the partition with the number of its source partition. The same
+    /// lane reads both partitions, so an activity's newer state still replaces an older one. If the deferred topic has
+    /// fewer partitions, the record's key chooses the partition.
     func produceDeferral(_ record: UInt32, tag: UInt64) -> ProduceOutcome {
         let view = delivery.view(record)
         var headers = ProducedHeaders(capacity: 8)
@@ -31,8 +32,8 @@ extension Lane {
         )
     }
 
-    /// Notes that the deferred topic has fewer partitions than the commands topic. From now on, the key of a
-    /// deferred record chooses its partition.
+    /// Notes that the deferred topic has fewer partitions than the commands topic, if this error shows it. From then
+    /// on, the key of a deferred record chooses its partition.
     ///
     /// Redis still decides which state of an activity is the newest. But another lane may then read the
     /// deferred command, and this lane may send a newer state before the command's alert has rung.
@@ -41,8 +42,8 @@ extension Lane {
         defersToSourcePartition = false
     }
 
-    /// When an APNs pool works again, asks the Kafka thread to read at once the records that this lane
-    /// deferred before.
+    /// When an APNs pool works again, asks the Kafka thread to read at once the records of this lane's partitions that
+    /// were deferred before.
     ///
     /// This happens at most once in `worker.deferredDelayMilliseconds`. Otherwise a pool that fails again and
     /// again would make the lane read and defer all its commands repeatedly, including those of other apps.

@@ -6,8 +6,8 @@ import Reactor
 
 /// Writes the log lines of a lane.
 extension Lane {
-    /// Logs a command that is sent although its content state breaks the app's contract, so that no phone can
-    /// decode it.
+    /// Logs a command that is sent although its content state or attributes break the app's contract, so that no phone
+    /// can decode them.
     func noteContractWarning() {
         guard let warning = delivery.takeContractWarning() else { return }
         note(

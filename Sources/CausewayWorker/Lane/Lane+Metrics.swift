@@ -1,5 +1,6 @@
 import APNs
 import ActivityStore
+import Audiences
 import Delivery
 import LiveActivity
 import Observability
@@ -50,8 +51,8 @@ extension Lane {
         min(max(0, milliseconds), 31_536_000_000) * 1_000
     }
 
-    /// Counts what a push drew from its activity's budget: one push of priority 10, or none because the empty budget
-    /// changed the priority to 5. Redis draws once for each version, so only the first attempt counts.
+    /// Counts a push of priority 10, or a demoted push: its activity's empty budget changed the priority from 10 to 5.
+    /// Redis draws from the budget once for each version, so only the first attempt counts.
     func countSent(_ record: UInt32) {
         let view = delivery.view(record)
         guard !view.isRetry else { return }
@@ -196,7 +197,8 @@ extension Lane {
     }
 
     private func setRecordGauges() {
-        let inFlight = pools.reduce(0) { $0 + $1.pool.pushesInFlight }
+        // Pushes of audiences are in flight for members, not for records of this count.
+        let inFlight = pools.reduce(0) { $0 + $1.pool.pushesInFlight - audiences.inFlight($1.index) }
         let pushesWaiting = pools.reduce(0) { $0 + delivery.pushesWaiting($1.index) }
         let inProgress = delivery.recordsInProgress
         let otherRecords = inFlight + pushesWaiting + delivery.recordsAwaitingStore + delivery.recordsFinished
@@ -205,7 +207,7 @@ extension Lane {
         setRecordsWaiting(.stream, to: pushesWaiting)
         setRecordsWaiting(.apns, to: inFlight)
         setRecordsWaiting(.result, to: delivery.recordsFinished)
-        // The remaining records wait until they may be sent, or for an older command of their activity.
+        // Nearly all remaining records wait until they may be sent, or for an older command of their activity.
         setRecordsWaiting(.pace, to: max(0, inProgress - otherRecords))
     }
 

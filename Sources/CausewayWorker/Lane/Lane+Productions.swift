@@ -4,7 +4,8 @@ import LiveActivity
 import Logging
 import Observability
 
-/// Gives the core's results, invalidations and dead letters to the producer.
+/// Gives the results, invalidations, dead letters and deferred commands of the core for single activities to the
+/// producer.
 extension Lane {
     func performProductions() {
         while let production = delivery.nextProduction(now: now) {
@@ -22,7 +23,8 @@ extension Lane {
                 delivery.productionTaken(production)
                 if production.kind == .trace { delivery.productionEnded(production, .acknowledged, now: now) }
             case .queueFull:
-                // The next delivery report makes room in the producer, and requests a turn.
+                // A delivery report makes room in the producer. The lane tries again in its next turn, at the latest
+                // when it reports offsets.
                 return
             case .failed(let error):
                 delivery.productionTaken(production)
@@ -95,8 +97,8 @@ extension Lane {
                     opaque: tag
                 )
             }
-            // The result carries the span that this worker exports. Without such a span, the result carries
-            // the producer's trace context.
+            // The result carries the span that this worker exports. Without such a span, the result carries the
+            // command's trace context.
             let finishedTrace = traces.finishedTrace(trace, view, atMilliseconds: now.wallMilliseconds)
             if let finishedTrace { trace.context = finishedTrace.context }
             var headers = ProducedHeaders(capacity: 2)

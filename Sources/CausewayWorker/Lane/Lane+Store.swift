@@ -7,7 +7,7 @@ import Logging
 import Observability
 import Redis
 
-/// Passes the core's calls to the store, and the store's replies to the core.
+/// Passes calls to the activity store, and the store's replies to the core that made the call.
 extension Lane {
     /// In one turn, at most this many calls to unreachable servers are moved behind the other calls. Without
     /// the limit, the loop would not end when no server is reachable.
@@ -56,17 +56,15 @@ extension Lane {
         metrics.add(.redisErrors, Int(error.code.rawValue))
         if failure == .refused {
             note(.redisRefused, ["script": "\(script)", "reason": "\(error)"])
-            guard !Audiences.isActivityCall(tag: tag) else {
-                return audiences.activityFailed(tag: tag, failure, now: now)
-            }
+        } else if error.needsOperator {
+            note(.redisError, ["script": "\(script)", "reason": "\(error)"])
+        }
+        if Audiences.isActivityCall(tag: tag) {
+            audiences.activityFailed(tag: tag, failure, now: now)
+        } else if failure == .refused {
             refuse(tag, reason: error.reason)
         } else {
-            if error.needsOperator { note(.redisError, ["script": "\(script)", "reason": "\(error)"]) }
-            if Audiences.isActivityCall(tag: tag) {
-                audiences.activityFailed(tag: tag, failure, now: now)
-            } else {
-                delivery.storeFailed(tag: tag, failure, now: now)
-            }
+            delivery.storeFailed(tag: tag, failure, now: now)
         }
         requestTurnEnd()
     }

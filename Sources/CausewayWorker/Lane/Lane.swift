@@ -69,7 +69,7 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, ThreadLog {
     /// The audience core's productions that Kafka has not acknowledged.
     var audienceProductionsInFlight = 0
     private(set) lazy var audienceStore = AudienceStore(loop: loop, configuration: setup.redis, handler: storeRelay)
-    /// The pools by app and environment, in the order of `PoolIdentifier`.
+    /// The pools, one for each app and environment. A pool's position is its number in the metrics.
     var pools: [LanePool] = []
     var writer = JSONWriter()
     /// Whether a deferred record goes to the partition with the number of its source partition. False after the

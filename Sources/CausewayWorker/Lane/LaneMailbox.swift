@@ -59,13 +59,14 @@ struct LaneOrder: BitwiseCopyable {
     var topic: Int32 = 0
     var partition: Int32 = 0
     var assignment: UInt32 = 0
-    /// For `highWatermark`: the offset that the partition's next record will get.
+    /// For `highWatermark`: the end of the partition's log (`AssignmentTable.Entry.highWatermark`).
     var offset: Int64 = -1
     /// For `assign`: whether settled records must be processed again instead of skipped, because Redis has
     /// lost what they wrote.
     var isReadAgain = false
-    /// For `assign`: the offset and metadata that the group has committed. The thread that pops the order
-    /// takes ownership.
+    /// For `assign`: the offset and metadata that the group has committed; nil if there are none, or if they are not
+    /// known. With `isReadAgain`: the offset below which all records were settled before, and metadata for the settled
+    /// ones above it. The thread that pops the order takes ownership.
     var committedOffset: Unmanaged<RingBox<CommittedOffset>>?
 }
 
@@ -74,10 +75,10 @@ struct LaneReport: BitwiseCopyable {
     var topic: Int32
     var partition: Int32
     var assignment: UInt32
-    /// The offset and the metadata to commit; nil if no record was received yet. The thread that pops the report
-    /// takes ownership.
+    /// The offset and the metadata to commit; nil if no record was received yet, and in a report with a `rereading`.
+    /// The thread that pops the report takes ownership.
     var progress: Unmanaged<RingBox<PartitionProgress>>?
-    /// Whether the lane has settled all records of the partition and begins no new one.
+    /// Whether no record of the partition is under way: the lane has settled each, or dropped it for the next owner.
     var isDrained: Bool
     /// The lane's request to read dropped records of the partition again.
     var rereading: FanoutRereading?
@@ -103,8 +104,8 @@ struct DeliveryReport: BitwiseCopyable {
     var errorCode: Int32
 }
 
-/// Connects the Kafka thread with one lane: rings, each with one writing and one reading thread, and a
-/// wake-up.
+/// Connects the Kafka thread with one lane by rings, each with one writing and one reading thread, and a wake-up.
+/// Other tasks pass the lane reloaded settings, channels, and whether Redis has all members of audiences.
 final class LaneMailbox: Sendable {
     /// The number of records that may wait for the lane. If the lane takes none for a while, its partitions
     /// are paused.
@@ -144,8 +145,6 @@ final class LaneMailbox: Sendable {
     /// thread last took this time.
     private let poolRecoveryMilliseconds = Atomic<Int64>(0)
 
-    /// When `StoreWatch` last found that audiences may continue, because Redis has all members or audiences
-    /// have waited long enough. Monotonic milliseconds; `.min`: audiences must wait for members.
     private let membersCompleteAtMilliseconds = Atomic<Int64>(.min)
 
     init(recordsMax: Int) throws(SystemError) {
@@ -155,7 +154,7 @@ final class LaneMailbox: Sendable {
         wakeup = try Wakeup()
     }
 
-    /// Reports that a pool works again, so that the records that the lane deferred before are read at once.
+    /// Reports that a pool works again, so that the lane's records that were deferred before are read at once.
     func notePoolRecovery(wallMilliseconds: Int64) {
         poolRecoveryMilliseconds.store(wallMilliseconds, ordering: .relaxed)
     }
@@ -172,8 +171,8 @@ final class LaneMailbox: Sendable {
         if former == .min, completeAtMilliseconds != nil { wakeup.signal() }
     }
 
-    /// When `StoreWatch` last found that audiences may continue. Monotonic milliseconds; `.min`: audiences
-    /// must wait for members.
+    /// When `StoreWatch` last found that audiences may continue, because Redis has all members or audiences have
+    /// waited long enough. Monotonic milliseconds; `.min`: audiences must wait for members.
     var membersLastCompleteMilliseconds: Int64 { membersCompleteAtMilliseconds.load(ordering: .relaxed) }
 
     func offerSettings(_ newest: ReloadableSettings) { settings.withLock { $0 = newest } }

@@ -9,7 +9,7 @@ struct LanePartitions {
         var assignment: UInt32
         var topic: Int32
         var partition: Int32
-        /// The settled offset that the lane last reported to the Kafka thread.
+        /// The settled offset that the lane last reported to the Kafka thread; -1: none yet.
         var reportedOffset: Int64 = -1
         var reportedRevision: UInt64 = 0
         /// The end of the partition's log, as the Kafka thread last reported; -1: not known yet.
@@ -47,18 +47,18 @@ struct LanePartitions {
         return positions[index]
     }
 
-    /// How long after its assignment the lane assumes that a partition is far behind, while neither the end
-    /// of its log nor a record is known.
+    /// How long after its assignment the lane assumes that a partition is far behind, while the end of its log is
+    /// not known.
     static let assumedBehindMilliseconds: Int64 = 2_000
-    /// The shorter time that applies when the log's end is known: a fetch that reports the end also brings
-    /// records, if there are any.
+    /// The shorter time that applies from the report of the log's end, while no record is known: a fetch that reports
+    /// the end also brings records, if there are any.
     static let assumedBehindWithLogEndMilliseconds: Int64 = 300
 
     /// Returns how many records of the partition the lane has not taken yet.
     ///
     /// Right after an assignment the number is unknown, because librdkafka learns a log's end with its first
-    /// fetch. For a short time the answer is then `assumedRecords`. Otherwise a lane with a small backlog in each of
-    /// many partitions would begin to send before it knows all of them.
+    /// fetch. For a short time the answer is then `assumedRecords`, and after that 0. Without this time, a lane with a
+    /// small backlog in each of many partitions would begin to send before it knows all of them.
     func recordsBehind(
         at position: Int,
         assumedRecords: Int64,

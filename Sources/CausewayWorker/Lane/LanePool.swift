@@ -10,7 +10,7 @@ final class LanePool {
     let number: Int
     let index: PoolIdentifier
     let pool: Pool
-    /// Whether the pool refused a push. The lane gives it no further push until the pool reports room.
+    /// Whether the pool refused a push. The lane gives the pool no further push until the pool reports room.
     fileprivate(set) var isFull = false
     fileprivate var retryPermission = RetryPermission()
     private let responses: LanePoolResponses
@@ -80,7 +80,8 @@ private final class LanePoolResponses: PushHandler {
         lane.requestTurnEnd()
     }
 
-    /// Notes only changes in the worker's condition, because all lanes share it under one lock.
+    /// Writes to the worker's condition only if the state has changed, because all lanes share the condition under one
+    /// lock.
     private func setProviderTokenRefused(_ isRefused: Bool) {
         guard isProviderTokenRefused != isRefused else { return }
         isProviderTokenRefused = isRefused
@@ -117,7 +118,7 @@ extension PushResult.Disposition {
 }
 
 extension Lane {
-    /// Gives each pool its waiting pushes while it has free streams.
+    /// Gives each pool its waiting pushes until the pool refuses one.
     func performPushes() {
         for pool in pools where !pool.isFull {
             while let record = delivery.nextPush(pool.index, permitsRetry: pool.permitsRetry(now: now), now: now) {
@@ -133,8 +134,8 @@ extension Lane {
         performAudiencePushes()
     }
 
-    /// Gives rounds the streams that single commands do not use. The loop alternates between the pools of an
-    /// app, because the next member of a round may belong to either environment.
+    /// Gives rounds and broadcasts the streams that single commands do not use. The loop alternates between the pools
+    /// of an app, because the next member of a round may belong to either environment.
     private func performAudiencePushes() {
         var hasSent = true
         while hasSent {

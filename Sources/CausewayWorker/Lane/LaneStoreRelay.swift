@@ -32,7 +32,7 @@ extension LaneStoreRelay: AudienceStoreHandler {
     }
     func audienceFailed(tag: UInt64, error: RedisError) { lane.handleAudienceFailure(tag: tag, error: error) }
     func audienceStoreReady() { lane.requestTurnEnd() }
-    /// Notes the loss for audiences only, without a log line. The activity store connects to the same servers, and
-    /// reports the loss itself.
+    /// Notes the loss for audiences only, without a log line. Usually the activity store loses its connection to the
+    /// same server too, and reports that.
     func audienceStoreLost(_ reason: RedisError) { lane.handleAudienceStoreLoss() }
 }

@@ -12,8 +12,8 @@ final class LaneTraces {
     private let ring: TraceRing?
     /// How many of a million commands without a trace get a new one.
     private let samplesPerMillion: UInt64
-    /// The seed of span ids. An id is computed from the seed, the parent span and the record's offset. So a
-    /// result that is produced twice names the same span.
+    /// The seed of span ids. An id is computed from the seed, the parent span, and the offset and number of earlier
+    /// results of the record. So if this lane produces a result twice, both name the same span.
     private let seed: UInt64
     private var randomness: SplitMix64
 
@@ -46,7 +46,7 @@ final class LaneTraces {
         return CarriedTrace(context: context, isBegunHere: true).write(to: traceBuffer)
     }
 
-    /// Returns the trace of a record whose result is produced; nil if the trace is not exported.
+    /// Returns the trace of a record whose outcome is known; nil if the trace is not exported.
     func finishedTrace(_ trace: CarriedTrace, _ view: RecordView, atMilliseconds: Int64) -> FinishedTrace? {
         guard ring != nil, trace.context.isSampled else { return nil }
         return FinishedTrace(trace, view, seed: seed, finishedMilliseconds: atMilliseconds)
@@ -78,7 +78,8 @@ final class LaneTraces {
         return trace
     }
 
-    /// Returns the trace of a range; nil if the trace is not exported.
+    /// Returns the trace of a fan-out record whose range or broadcast has ended; nil if traces are not exported or this
+    /// trace is not sampled.
     func finishedTrace(
         _ trace: CarriedTrace,
         _ range: FinishedRange,

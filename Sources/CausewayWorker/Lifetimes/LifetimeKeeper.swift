@@ -10,17 +10,17 @@ import Redis
 /// the due activities in Redis' timetables of lifetimes, and produces a command for each. (R34)
 ///
 /// Each worker has one keeper. A claim is a lease: no other worker claims the same activity before the lease
-/// ends. The activity stays in its timetable until the command's result removes it. So if this worker dies,
-/// another worker claims the activity again.
+/// ends, unless Redis loses the claim. The activity stays in its timetable until the command's result removes it, until
+/// it is too old, or until no command can be made for it. So if this worker dies, another worker claims it again.
 actor LifetimeKeeper {
     /// The time between two polls of the timetables.
     static let pollInterval = Duration.seconds(1)
     /// The length of an activity's first claim: longer than a command usually takes. Each further claim lasts
     /// twice as long as the one before, up to 32 times this length.
     static let leaseMilliseconds: Int64 = 20_000
-    /// An activity that could not be ended within this time after its start is forgotten, because iOS has
-    /// ended it and removed it from the Lock Screen. Until then it is claimed again, even if Kafka or APNs is
-    /// down for hours.
+    /// An activity that could not be ended within this time after the known beginning of its life is forgotten, because
+    /// iOS has ended the activity and removed it from the Lock Screen. A new start that could not be sent within this
+    /// time is forgotten too. Until then the activity is claimed again, even if Kafka or APNs is down for hours.
     static let ageMillisecondsMax: Int64 = 12 * 3_600_000
     /// The most activities that one poll claims from one timetable.
     static let claimsMax = 128
@@ -84,7 +84,7 @@ actor LifetimeKeeper {
             do {
                 waitingActivities += try handleTimetable(number)
             } catch let error as KafkaError {
-                // Do not try the other timetables: Kafka did not take these commands, so it would not take
+                // Do not try the other timetables: Kafka did not take these commands, so it would probably not take
                 // theirs either.
                 failure = error
                 break

@@ -3,13 +3,14 @@ import Delivery
 import Kafka
 import Observability
 
-/// Divides the worker's memory into parts, computed at the start. Each part is a limit that its owner
-/// enforces. (R4)
+/// Divides the worker's memory into parts, computed at the start. The fixed parts are estimates. Each other part is a
+/// limit that its owner enforces. (R4)
 ///
 /// A backlog of any size fits. A lane that has used up its bytes takes no more records, so its inbox fills
 /// and the Kafka thread pauses its partitions.
 struct MemoryBudget: Equatable {
-    /// The memory of a process without a limit: enough for four lanes with about 80,000 commands each.
+    /// The least memory that is assumed for a process without a limit: enough for four lanes with about 80,000 commands
+    /// each.
     static let defaultTotalBytes: Int64 = 1 << 30
     /// The part of a control group's limit that the budget uses, per cent. The rest is for memory that the
     /// group counts and the budget does not: socket buffers, the kernel's tables, and unused memory between
@@ -33,7 +34,7 @@ struct MemoryBudget: Equatable {
     let consumerQueueBytes: Int64
     /// The memory of fetches under way.
     let fetchBytes: Int64
-    /// The memory of results that Kafka has not acknowledged.
+    /// The memory of produced records, such as results, that Kafka has not acknowledged.
     let producerQueueBytes: Int64
     /// For each lane: the memory of records that were dealt to the lane and not taken.
     let inboxBytes: Int64
@@ -90,8 +91,8 @@ struct MemoryBudget: Equatable {
 
     // MARK: - Limits of a lane
 
-    /// Returns how many records a lane may have: as many as fit into half of its bytes, but at most `configured`.
-    /// This half is for the fixed-size part of each record.
+    /// Returns how many records a lane may have: as many as fit into half of its bytes, at least 64, but at most
+    /// `configured`. This half is for the fixed-size part of each record.
     func recordsMax(configured: Int) -> Int {
         let bytes = Int(laneBytes / 2) - LaneMailbox.audienceReportBytes
         return min(configured, max(64, bytes / (Delivery.bytesPerRecord + LaneMailbox.reportBytesPerRecord)))
@@ -165,7 +166,8 @@ extension MemoryBudget {
     private static let blockBytesPerRecord = 1_024
     private static let plannedStepMebibytes: Int64 = 64
 
-    /// Returns the smallest limit of a control group that gives each lane room for the planned records.
+    /// Returns the smallest limit of a control group, in steps of 64 MiB, that gives each lane room for the planned
+    /// records.
     static func plannedMebibytes(lanes: Int, connectionsMax: Int) -> Int64 {
         var mebibytes = plannedStepMebibytes
         while true {

@@ -5,7 +5,7 @@ struct MemoryShare {
     /// In cgroup version 1, this number or a larger one means no limit.
     private static let bytesMax: Int64 = 1 << 60
 
-    /// The smallest limit of the process's group and its enclosing groups; nil if none has a limit.
+    /// The smallest limit of the process's group and its enclosing groups; nil if no limit can be read.
     var limitBytes: Int64? {
         let texts = groups.unifiedTexts("memory.max") + groups.memoryTexts("memory.limit_in_bytes")
         return

@@ -8,13 +8,13 @@ import Redis
 /// Takes each key's token from Redis, and signs a new one when this process has the lease for it.
 /// ``ProviderTokenRenewal`` decides; this actor calls Redis.
 ///
-/// While Redis is down, the current token stays in use until it expires.
+/// While Redis is down, the current token stays in use until it expires. Then each worker signs a token of its own.
 actor SharedProviderTokens {
     /// The time between two polls.
     static let pollInterval = Duration.seconds(5)
     /// The time between two polls while another process is signing.
     static let signingPollInterval = Duration.milliseconds(200)
-    /// How long the lease to sign a token lasts. Only the worker that has it signs.
+    /// How long the lease to sign a shared token lasts. Only the worker that has the lease signs this token.
     static let leaseMilliseconds: Int64 = 10_000
     /// The most polls before the first push, while another worker is signing. If there is no shared token then, this
     /// worker signs a token of its own.
@@ -43,7 +43,7 @@ actor SharedProviderTokens {
     }
 
     /// Gets the first tokens. Call this before the first push. If another worker is signing, waits a short time for
-    /// its token.
+    /// its token. If Redis fails, does not wait.
     func awaitFirstTokens() async {
         for _ in 0..<Self.firstPollsMax {
             poll()

@@ -9,7 +9,8 @@ struct MemberCompleteness {
     /// because a partition may have no owner for a while, or its rereading may be slow.
     static let waitMillisecondsMax = Audiences.membersWaitMillisecondsMax
 
-    /// When a poll of ``StoreWatch`` first found members missing; nil: the last poll found all of them.
+    /// When a poll of ``StoreWatch`` first found members missing; nil: the last poll found all of them, or there was no
+    /// poll yet.
     private(set) var missingSinceMilliseconds: Int64?
     private var isWaitOver = false
 
@@ -22,7 +23,7 @@ struct MemberCompleteness {
     }
 
     /// - Parameters:
-    ///   - primaries: for each primary its run id, and the marks of all partitions of the registrations
+    ///   - primaries: for each primary that answered, its run id and the marks of all partitions of the registrations
     ///     topic.
     ///   - nowMilliseconds: when the poll began. Monotonic milliseconds.
     mutating func evaluate(_ primaries: [(runIdentifier: String, marks: [PartitionMark?])], nowMilliseconds: Int64)

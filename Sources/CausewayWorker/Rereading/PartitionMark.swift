@@ -75,11 +75,11 @@ enum MarkStep: Equatable {
     case keep
     /// Write newer marks to these primaries, because more of the partition's records are settled.
     case advance([Int])
-    /// Write the first marks to these primaries. No worker of the group has read the partition before, so nothing is
-    /// missing.
+    /// Write the first marks to these primaries. As far as is known, no worker of the group has settled a record of the
+    /// partition before, so nothing is missing.
     case writeFirst([Int])
-    /// Read the partition again from offset `from` (nil: from the beginning), because these primaries lack
-    /// what its records wrote. `isEmptied`: at least one of the primaries had no mark.
+    /// Read the partition again from offset `from` (nil: all its records that may still matter), because these
+    /// primaries lack what its records wrote. `isEmptied`: at least one of the primaries had no mark.
     case reread([Int], from: Int64?, isEmptied: Bool)
     /// Write complete marks to these primaries, because they have everything again.
     case complete([Int])

@@ -10,7 +10,7 @@ struct RereadingRequest: Sendable {
     /// A random number that identifies this rereading. `StoreWatch` writes it into the marks. If Redis loses
     /// data again during the rereading, the marks lack the number, so `StoreWatch` notices the second loss.
     var rereadingNumber: UInt64
-    /// Whether Redis had lost all data of the partition, not only its newest writes.
+    /// Whether a primary had lost the partition's mark, and so probably all its data, not only its newest writes.
     var isEmptied: Bool
 }
 

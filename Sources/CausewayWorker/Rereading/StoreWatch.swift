@@ -9,18 +9,17 @@ import Redis
 /// requests that this worker's partitions are read again. ``MarkStep`` decides, and the Kafka thread reads.
 /// (R24)
 ///
-/// Every worker is responsible for its own partitions. A mark becomes complete only when its partition has
-/// been read again to its former offset. If a worker ends before that, the partition's next owner finds the
-/// incomplete mark.
+/// Every worker is responsible for its own partitions. A mark becomes complete only when the rereading of its
+/// partition is complete. If a worker ends before that, the partition's next owner finds the incomplete mark.
 actor StoreWatch {
     /// The time between two polls of Redis.
     static let pollInterval = Duration.seconds(1)
     /// The time between two checks of the worker's assignments. It is short, so that a new partition gets its
     /// marks at once.
     static let assignmentCheckInterval = Duration.milliseconds(100)
-    /// Each mark has copies in several hash slots of a primary. So if a slot moves to another primary, a copy of the
-    /// mark moves too. A usual poll renews only the first copy on a primary. One in this many polls renews all
-    /// copies.
+    /// In a cluster, each mark has copies in several hash slots of a primary. So if a slot moves to another primary, a
+    /// copy of the mark moves too. A usual poll renews only the first copy on a primary. One in this many polls renews
+    /// all copies.
     private static let pollsPerRenewal = 30
 
     private let executor = BlockingExecutor(label: "store watch")
