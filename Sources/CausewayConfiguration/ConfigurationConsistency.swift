@@ -97,7 +97,7 @@ enum ConfigurationConsistency {
         return faults
     }
 
-    /// Checks that the URLs of Redis and of the Sentinels fit `redis.mode`.
+    /// Checks that the URLs of Redis and of the Sentinels, and the Sentinels' password file, fit `redis.mode`.
     private static func redisModeFault(_ redis: WorkerConfiguration.Redis) -> (key: String, message: String)? {
         guard let url = try? RedisURL(redis.url) else { return nil }
         let isUnix = if case .unix = url.location { true } else { false }

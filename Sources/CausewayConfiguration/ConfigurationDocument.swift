@@ -4,15 +4,15 @@ import Yams
 /// The YAML file, parsed and checked against the schema. It has the place of each key, and a fault for each
 /// unknown key and each value of a wrong kind, such as a list for a number.
 ///
-/// swift-configuration reads the values, but it knows neither line numbers nor the keys that exist. So this
-/// type parses the same text once more with Yams. `snapshot` has the values; `places` says which of them have no
-/// fault.
+/// swift-configuration reads the values, but it knows neither line numbers nor the keys that exist. So this type parses
+/// the same text once more with Yams. `snapshot` has the values; `places` says which of them are set and of the right
+/// kind.
 struct ConfigurationDocument {
     static let bytesMax = 1 << 20
     /// The maximum number of values. Without it, YAML aliases could make a small file use much memory.
     static let nodesMax = 10_000
 
-    /// The place in the file of each key whose value is of the right kind: `worker.lanes`, `apps.match.keyId`,
+    /// The place in the file of each key whose value is set and of the right kind: `worker.lanes`, `apps.match.keyId`,
     /// `kafka.consumer.fetch.min.bytes`.
     private(set) var places: [String: ConfigurationPlace] = [:]
     /// The names in each named section (`apps`, `policies`), and where each name is in the file.
@@ -54,8 +54,8 @@ struct ConfigurationDocument {
         )
     }
 
-    /// Returns how much of `budget`, a number of values, is left after `node`. Nil if the budget is used up,
-    /// or if the snapshot cannot represent the node.
+    /// Returns how much of `budget`, a number of values, is left after `node`. Nil if the budget is used up, the node
+    /// is nested too deeply, or the snapshot cannot represent it.
     private static func remainingBudget(_ node: Node, budget: Int, depth: Int) -> Int? {
         var budget = budget - 1
         guard budget >= 0, depth < 16 else { return nil }
@@ -151,8 +151,8 @@ extension ConfigurationDocument {
         }
     }
 
-    /// Checks that a key's value is of the right kind. If it is, adds the key to `places`; otherwise adds a
-    /// fault.
+    /// Checks that a key's value is of the right kind. If it is, adds the key to `places`; otherwise adds a fault. A
+    /// text or a choice without a value gets neither.
     private mutating func checkValue(_ value: Node, shape: KeyShape, key: String, keyPlace: ConfigurationPlace) {
         let valuePlace = value.isNull ? keyPlace : place(of: value)
         switch shape {

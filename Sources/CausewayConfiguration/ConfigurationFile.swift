@@ -7,7 +7,8 @@ package enum ConfigurationFile {
         package var reason: String
     }
 
-    /// Returns the file's text. Throws for directories, files over `bytesMax` and text that is not UTF-8.
+    /// Returns the file's text. Throws if the file cannot be opened or read (a directory cannot), has more than
+    /// `bytesMax` bytes, or is not UTF-8.
     package static func text(path: String, bytesMax: Int) throws(ReadError) -> String {
         let descriptor = open(path, O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else { throw ReadError(reason: "cannot be opened: \(errnoText())") }

@@ -10,8 +10,9 @@ package typealias ConfigurationCheck =
 
 /// Reads a `WorkerConfiguration` from a YAML file and from environment variables, which override the file.
 ///
-/// Unknown keys, wrong values and missing values are faults. The loader finds all faults before it throws
-/// them together.
+/// Unknown keys, wrong values and missing values are faults. The loader collects them and throws them together. It
+/// reads no key of a text that is not a YAML map, and compares values with each other only if it has found no other
+/// fault.
 ///
 /// Every key has a variable: `worker.lanes` is `CAUSEWAY_WORKER_LANES`. Commas separate the members of a list.
 /// The librdkafka property `fetch.min.bytes` below `kafka.consumer` is `CAUSEWAY_KAFKA_CONSUMER_FETCH_MIN_BYTES`.

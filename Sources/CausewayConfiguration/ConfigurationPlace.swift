@@ -7,7 +7,7 @@ enum ConfigurationPlace: Comparable, Sendable {
     case whole
     case variable(String)
 
-    /// Returns `file:line:column`, only the file, or the variable's name.
+    /// Returns `file:line:column`, only the file (`environment` if there is none), or the variable's name.
     func description(file: String?) -> String {
         switch self {
         case .document(let line, let column): "\(file ?? ""):\(line):\(column)"

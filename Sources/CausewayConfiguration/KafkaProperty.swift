@@ -33,7 +33,8 @@ package struct KafkaPropertyFile: Sendable, Equatable {
 
     /// Reads the whole file, without the line end that editors add at its end.
     ///
-    /// Called whenever a client is made, so that a replaced file is used.
+    /// Called when a client's properties are collected. A worker keeps them, so it uses a replaced file from its next
+    /// start on.
     ///
     /// - Throws: an error that names the property and the file.
     package func value() throws(KafkaError) -> String {
@@ -59,9 +60,9 @@ extension WorkerConfiguration.Kafka {
         }
     }
 
-    /// The properties of the producer. Results may wait 50 ms so that librdkafka sends large batches: at
-    /// 12,000 results a second, the size of the batches determines most of the cost. The wait delays only
-    /// offset commits, and no push.
+    /// The properties of the producer. Results may wait 50 ms so that librdkafka sends large batches: at 12,000 results
+    /// a second, the size of the batches determines most of the cost. The wait delays offset commits, deferred commands
+    /// and fan-out records, but no push to a single activity.
     ///
     /// - Throws: an error that names the property whose file cannot be read.
     package var producerProperties: [(name: String, value: String)] {

@@ -16,8 +16,8 @@ package struct WorkerConfiguration: Sendable {
     /// The apps whose commands are sent, in the order of their names. At least one, at most 255; their bundle
     /// ids differ.
     package var apps: [App] = []
-    /// The policies, sets of numbers for pace and budget: `default` first, then the others in the order of
-    /// their names. 1...64; their names differ.
+    /// The policies, sets of numbers for pace and budget: `default` first, then the others in the order of their names.
+    /// A running worker appends new ones. 1...64; their names differ.
     package var policies = [Policy(name: WorkerConfiguration.defaultPolicyName)]
     package var worker = Worker()
     package var tracing = Tracing()
@@ -47,7 +47,6 @@ extension WorkerConfiguration {
         /// The port; 0: there is no HTTP server. 0...65,535.
         package var port = 9_464
 
-        /// Creates the defaults.
         package init() {}
     }
 
@@ -114,8 +113,8 @@ extension WorkerConfiguration {
         package var keyFile: String?
         /// The time after which the worker treats a call to Redis without an answer as failed. 10...60,000.
         package var responseTimeoutMilliseconds = 1_000
-        /// The number of replicas that must acknowledge a registration or a held state before the worker
-        /// treats it as stored. 0...16.
+        /// The number of replicas that must acknowledge a registration or a held state before the worker treats it as
+        /// stored. After 10 s without them, the worker continues. 0...16.
         package var replicas = 0
         /// If Redis has lost all its data, workers read commands again that are at most this old. 1...720.
         package var rereadMinutes = 720
@@ -180,7 +179,7 @@ extension WorkerConfiguration {
         /// gets a channel when a command asks for one, or by `causeway channels create`.
         package var audiences: [String] = []
         package var storage = Storage.newest
-        /// The time between the end of an audience and the deletion of its channel. 0...2,592,000.
+        /// The shortest time from the end of an audience to the deletion of its channel. 0...2,592,000.
         package var keepSeconds = 3_600
         /// The environments in which audiences get channels. Not empty, without repetition.
         package var environments = [DeviceEnvironment.production]
@@ -202,8 +201,8 @@ extension WorkerConfiguration {
 
     /// One app, and the key that signs its provider tokens.
     package struct App: Sendable {
-        /// The name under `apps` in the file. Used only in logs, metrics and the names of environment
-        /// variables.
+        /// The name under `apps` in the file. Used only in logs, metrics, messages about faults and the names of
+        /// environment variables. Records name the app by `bundleId`.
         package let name: String
         package var bundleId = ""
         /// The id of the developer team: ten characters from Apple.
@@ -247,15 +246,16 @@ extension WorkerConfiguration {
         /// The most memory of the process. 0 means 85 % of its control group's limit. Without such a limit it means
         /// 1,024, or what `causeway plan` computes for the lanes if that is more. 0...1,048,576.
         package var memoryMebibytes = 0
-        /// The maximum number of commands in a lane's memory. A command leaves the memory when its result is
-        /// acknowledged. 64...4,194,304.
+        /// The maximum number of records (commands and registrations) in a lane's memory. A record leaves the memory
+        /// when it is settled. 64...4,194,304.
         package var commandsPerLane = 131_072
         /// If APNs could not take a push, for example because of a 503 or a lost connection: the longest wait before
         /// the push is sent again. 1,000...3,600,000.
         package var retryMaxMilliseconds = 300_000
         /// How long a command that cannot be sent soon stays in memory before it is deferred. 100...600,000.
         package var deferAfterMilliseconds = 10_000
-        /// How long after its deferral a command is read again. 100...600,000.
+        /// How long after its deferral a command is read again; earlier if the connections to an APNs host work again.
+        /// 100...600,000.
         package var deferredDelayMilliseconds = 30_000
         /// If the partitions of a lane have more unread commands than this together, the lane reads ahead before it
         /// admits any command. 1...1,000,000,000.

@@ -38,7 +38,7 @@ struct ConfigurationChangeTests {
         }
     }
 
-    /// A key that the pages call "Reloadable." must reach the lanes, otherwise its change has no effect.
+    /// A key that the pages call "Reloadable." must reach the lanes or the log, otherwise its change has no effect.
     @Test func `Applied keys reach the lanes or the log; kept keys would not`() throws {
         let runningConfiguration = try load(smallestFile)
         func expect<Root>(_ key: SchemaKey<Root>, _ name: String, of path: WritableKeyPath<WorkerConfiguration, Root>) {

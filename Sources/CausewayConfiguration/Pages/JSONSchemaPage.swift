@@ -92,20 +92,20 @@ struct JSONSchemaPage {
         switch key.shape {
         case .integer(let range):
             [
-                .init("type", ["integer", "null"]), .init("minimum", .number(UInt64(range.lowerBound))),
+                .init("type", "integer"), .init("minimum", .number(UInt64(range.lowerBound))),
                 .init("maximum", .number(UInt64(range.upperBound))),
             ]
         case .choice(let choices):
             [.init("enum", .array(choices.map { .text($0) } + [.null]))]
         case .choices(let choices):
             [
-                .init("type", ["array", "null"]),
+                .init("type", "array"),
                 .init("items", ["type": "string", "enum": .array(choices.map { .text($0) })]),
                 .init("minItems", 1), .init("uniqueItems", true),
             ]
         case .texts:
             [
-                .init("type", ["array", "null"]), .init("items", ["type": "string", "minLength": 1]),
+                .init("type", "array"), .init("items", ["type": "string", "minLength": 1]),
                 .init("uniqueItems", true),
             ]
         case .properties:

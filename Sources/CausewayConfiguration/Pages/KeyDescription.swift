@@ -20,12 +20,12 @@ struct KeyDescription: Sendable {
     let source: String?
     /// The allowed values in words; nil if `shape` or `meaning` says them.
     let limits: String?
-    /// Example lines that `Config/causeway.yaml` shows below the key.
+    /// Example lines that `Config/causeway.yaml` shows in the comment above the key.
     let samples: [String]
     let isReloadable: Bool
     /// Whether the value names a file.
     let isFile: Bool
-    /// A regular expression that every valid text matches.
+    /// A regular expression that every valid text matches; nil: every text is valid, or the rule has no expression.
     let pattern: String?
 
     /// - Parameters:

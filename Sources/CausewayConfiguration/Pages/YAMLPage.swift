@@ -1,4 +1,4 @@
-/// Writes the documented YAML file. Its values are the defaults.
+/// Writes the documented YAML file. Its values are the defaults; a required key has an example.
 enum YAMLPage {
     /// The width to which comments are wrapped, with their indentation.
     static let lineCharactersMax = 132

@@ -30,8 +30,8 @@ enum ConfigurationSchema {
     static let introduction = """
         Causeway's configuration: every key with its meaning, its default and its range.
 
-        The values in this file are the defaults. A key that is left out or empty has its default. Six texts have no \
-        default and are required: kafka.bootstrapServers, redis.url, and the first four keys of each app.
+        The values in this file are the defaults. A key that is left out has its default, and so has an empty text. Six texts \
+        have no default and are required: kafka.bootstrapServers, redis.url, and the first four keys of each app.
 
         Environment variables override the file. A variable's name is CAUSEWAY_ and the key in capitals, with _ between \
         words: worker.lanes is CAUSEWAY_WORKER_LANES. Separate the members of a list with commas. Put secrets into \

@@ -7,7 +7,7 @@ enum NamedSection: String, CaseIterable {
     /// The allowed numbers of apps or policies.
     var memberCounts: ClosedRange<Int> {
         switch self {
-        // The core stores an app's number in one byte.
+        // `AudiencesConfiguration` refuses more apps.
         case .apps: 1...255
         case .policies: 1...DeliveryConfiguration.policiesMax
         }
@@ -53,6 +53,6 @@ enum NamedSection: String, CaseIterable {
         }
     }
 
-    /// The environment variable that names further apps or policies, which the file does not have.
+    /// The environment variable that names apps or policies in addition to those of the file.
     var variable: String { ConfigurationNames.variable(of: rawValue) }
 }

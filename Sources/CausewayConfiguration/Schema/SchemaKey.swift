@@ -40,7 +40,8 @@ enum KeyValue: Sendable {
 /// The loader, the check of the file, the names of environment variables and the pages use this type.
 /// `SchemaKey+Forms.swift` has a function for each kind of key.
 struct SchemaKey<Root: Sendable>: Sendable {
-    /// The name below its section, with dots: `topics.commands`.
+    /// The whole name, such as `kafka.topics.commands`. For a key of each app or policy: the name below the app or
+    /// policy, such as `channels.storage`.
     let name: String
     let shape: KeyShape
     let rule: ConfigurationRule
@@ -68,7 +69,7 @@ struct SchemaKey<Root: Sendable>: Sendable {
     private(set) var limits: String?
     /// A text that says what applies while the key is unset; nil if `meaning` says it, or the key has a default.
     private(set) var replacement: String?
-    /// Example lines that `Config/causeway.yaml` shows below the key.
+    /// Example lines that `Config/causeway.yaml` shows in the comment above the key.
     private(set) var samples: [String] = []
 
     var isRequired: Bool { example != nil }
@@ -100,7 +101,7 @@ extension SchemaKey {
     /// Sets the text that says what applies while the key is unset.
     func otherwise(_ replacement: String) -> SchemaKey { with { $0.replacement = replacement } }
 
-    /// Sets the example lines that `Config/causeway.yaml` shows below the key.
+    /// Sets the example lines that `Config/causeway.yaml` shows in the comment above the key.
     func samples(_ lines: String...) -> SchemaKey { with { $0.samples = lines } }
 
     private func with(_ change: (inout SchemaKey) -> Void) -> SchemaKey {
