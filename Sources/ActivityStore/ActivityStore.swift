@@ -7,8 +7,8 @@ public import Redis
 public protocol ActivityStoreHandler: RedisHandler {
     /// Reports the reply to a call. The bytes of the reply are valid only during this function.
     func storeReplied(tag: UInt64, _ reply: StoreReply<UnsafeRawBufferPointer>)
-    /// Reports that a call failed. If the connection was lost, Redis may still have performed the call. Every
-    /// call except a refund of a start can be repeated safely.
+    /// Reports that a call failed. Redis may still have performed the call, for example if the connection was lost or
+    /// too few replicas acknowledged. Every call except a refund of a start can be repeated safely.
     func storeCallFailed(tag: UInt64, script: StoreScript, error: RedisError)
 }
 
@@ -43,7 +43,7 @@ public final class ActivityStore {
     /// Whether the store takes calls. In a cluster: whether at least one server takes calls for its keys.
     public var isReady: Bool { redis.isReady }
 
-    /// The number of servers that hold keys but take no calls now.
+    /// The number of servers that hold keys but take no calls now; 1 while the servers of a cluster are unknown.
     public var unavailableServers: Int { redis.unavailableServers }
 
     /// Whether several servers share the keys. Then one server may be unavailable while the others take
@@ -53,11 +53,11 @@ public final class ActivityStore {
     /// The number of calls, and of the connections' own commands, that have no reply yet.
     public var outstandingCount: Int { redis.outstandingCount }
 
-    /// Writes a call to Redis, or collects it for the script call that is written at the end of the turn.
+    /// Writes a call to Redis, or collects it for a script call that is written at the end of the turn at the latest.
     ///
-    /// Consecutive updates, ends and settlements of activities share one script call. Consecutive
-    /// registrations of activities and confirmations of departures
-    /// (``StoreCall/Operation/confirmDepartures(atMilliseconds:)``) also share one. Each call succeeds or fails
+    /// Consecutive updates, ends and settlements of activities share one script call. So do consecutive
+    /// registrations of activities (except of a token that a command brought) and confirmations of their departures
+    /// (``StoreCall/Operation/confirmDepartures(atMilliseconds:)``). Each call succeeds or fails
     /// alone, but if the script call itself fails, all its calls fail. In a cluster no calls share a script call.
     public func issue(_ call: StoreCall<UnsafeRawBufferPointer>) -> IssueOutcome {
         guard call.operation.isWithinBounds(of: call.subject.kind), let count = StoreKey.write(call.subject, to: key)

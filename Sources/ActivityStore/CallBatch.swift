@@ -41,7 +41,7 @@ struct CallBatch: ~Copyable {
     private var argumentByteCount = 0
     private let paces: UnsafeMutableBufferPointer<Policy.Pace>
     private var paceCount = 0
-    /// Where the last call's pace is among the paces. `index(of:)` looks there first, because most often
+    /// The index of the pace that the last call with a pace had. `index(of:)` looks there first, because most often
     /// the next call has the same pace.
     private var lastPaceIndex = 0
 
@@ -108,7 +108,8 @@ struct CallBatch: ~Copyable {
         var writer = CommandWriter(arguments, continuingAt: argumentByteCount)
         writer.callHead(bits, paceNumber: paceNumber, version, digest)
         if let retirement {
-            // Without a time, the latest possible time is written. Then the token is retired in any case.
+            // Without a time, the latest possible time is written. Then the token is retired, whenever it was
+            // registered.
             let invalidAtMilliseconds = retirement.invalidAtMilliseconds.map { StoredTime.clamped($0) } ?? .max
             writer.token(retirement.token, retirement.environment, milliseconds: invalidAtMilliseconds)
         }
@@ -202,8 +203,8 @@ enum CallBits {
 /// What a settlement reports, as a number that the script `admit` reads.
 enum SettlementNumber: UInt8 {
     case accepted, notShown, unknown, limited
-    /// APNs has declared the token dead. The settlement does not say how the version ended, because its command
-    /// waits for the next token.
+    /// APNs has declared the token dead. The settlement does not say how a version ended: either its command waits for
+    /// the next token, or a push to an audience has found the token dead.
     case retires
 
     init(_ settlement: Settlement) {

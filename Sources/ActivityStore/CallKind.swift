@@ -8,10 +8,10 @@ enum CallKind: UInt8, BitwiseCopyable {
     /// activity's stored value instead of a verdict.
     var isStateAdmission: Bool { self == .update || self == .end }
 
-    /// Whether the reply waits until replicas have acknowledged the write. After the reply to such a call, the
-    /// core settles the record. Then Kafka will not bring the token or the held command again, so Redis must not
-    /// lose them. Admissions do not wait: waiting would delay every turn, and an app whose commands bring tokens
-    /// sends the token again with the next command.
+    /// Whether the reply waits until replicas have acknowledged the write, as ``RedisConfiguration/replicas`` says.
+    /// After the reply to such a call, the core may settle the record. Then Kafka will not bring the token or the held
+    /// command again, so Redis must not lose them. Admissions do not wait: waiting would delay every turn, and an app
+    /// whose commands bring tokens sends the token again with the next command.
     var asksForReplicas: Bool {
         switch self {
         case .register, .unregister, .hold: true

@@ -22,7 +22,7 @@ extension CommandWriter {
         argument(count: 8) { $0.number(claim, bytes: 8) }
     }
 
-    /// Writes a time in a fixed number of digits, so that the scripts can compare stored times as text.
+    /// Writes a time or a duration in a fixed number of digits, so that the scripts can compare times as text.
     mutating func argument(milliseconds: Int64) {
         argument(count: StoredTime.digits) {
             $0.bytes(StoredTime.digits) { StoredTime.write(milliseconds, to: $0) }
@@ -65,7 +65,7 @@ extension CommandWriter {
         }
     }
 
-    /// Writes how a start that was held for a device's token ended: the outcome's letter and the start's version.
+    /// Writes how a device's start ended: the outcome's letter and the start's version.
     mutating func argument(_ settlement: Settlement, _ version: Version) {
         argument(count: 1 + StoredVersion.textBytes) {
             $0.byte(settlement.letter)

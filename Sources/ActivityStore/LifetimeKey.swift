@@ -1,6 +1,6 @@
 import LiveActivity
 
-/// The keys of the timetables of lifetimes: `{causeway:lifetimes:<number>}`. A hash of the activity's key
+/// The keys of the timetables of lifetimes: `{causeway:lifetimes:<number>}`. The hash value of an activity's key
 /// chooses its timetable, so that a cluster's servers share the timetables.
 public enum LifetimeKey {
     /// The number of timetables.
@@ -15,14 +15,14 @@ public enum LifetimeKey {
     static let startsLetter = UInt8(ascii: "*")
     static let shownLetter = UInt8(ascii: "=")
 
-    /// Returns the keys of two hashes that keep commands, so that a worker can start activities again. `starts`
-    /// has each activity's newest start, `shown` the newest update that the activity shows.
+    /// Returns the keys of two hashes that keep commands, so that a worker can start activities again. `starts` has
+    /// each activity's newest start, `shown` its newest update, whose state a new start shows.
     public static func keptCommandKeys(_ number: Int) -> (starts: [UInt8], shown: [UInt8]) {
         (timetableKey(number) + [startsLetter], timetableKey(number) + [shownLetter])
     }
 
-    /// Splits a value of the hashes of `keptCommandKeys` into the command's version and record. Nil if another
-    /// program wrote the value.
+    /// Splits a value of the hashes of `keptCommandKeys` into the command's version and record; nil if the value does
+    /// not have this form.
     public static func keptCommand(_ value: [UInt8]) -> (version: Version, record: [UInt8])? {
         value.withUnsafeBytes { value in
             guard value.count > StoredVersion.textBytes,

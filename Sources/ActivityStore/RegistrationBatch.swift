@@ -16,9 +16,9 @@ import Redis
 /// | | if the registration names audiences: their number (1), a 0, and their digests | |
 /// | | if the bits say so: the version of the command that the app shows, in digits (30) | |
 ///
-/// From byte 6 on, the bytes are the same as in a new activity's value, so that the script can copy them. If the
-/// reply has no room for the held command of a registration, the registration changes nothing, and the script
-/// answers `full`. The core makes the registration again within a second.
+/// From byte 6 to the digests, the bytes are the same as in a new activity's value, so that the script can copy them.
+/// If the reply has no room for the held command of a registration, the registration changes nothing, and the script
+/// answers `full`. The core makes the registration again after a pause of at most a second.
 ///
 /// The memory is allocated once.
 struct RegistrationBatch: ~Copyable {
@@ -51,7 +51,7 @@ struct RegistrationBatch: ~Copyable {
 
     /// - Parameters:
     ///   - audiences: the digests of the audiences; nil if the registration does not mention audiences.
-    ///   - shows: the version of the command that the app shows.
+    ///   - shows: the version of the command that the app shows; nil if the registration does not name one.
     mutating func append(
         _ key: UnsafeRawBufferPointer,
         _ registration: TokenRegistration<UnsafeRawBufferPointer>,

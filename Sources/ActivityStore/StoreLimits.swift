@@ -7,8 +7,9 @@ public enum StoreLimits {
     /// The maximum number of starts that Redis holds for one device and attributes type, one for each activity.
     /// A start of a further activity fails at once (`heldStartsFull`).
     public static let heldStartsMax = 8
-    /// The maximum number of audiences that may not know yet that a member left them. If a registration would
-    /// exceed this number, Redis answers `full`, and the worker makes the registration again later.
+    /// The maximum number of audiences that, after a registration, may not know yet that the member left them. If a
+    /// registration would exceed this number, Redis answers `full`, and the worker makes the registration again later.
+    /// An unregistration, a retired token and an accepted end are not limited: they add the member's last audiences.
     public static let departuresMax = 16
     /// The maximum length of a token, in bytes.
     public static let tokenBytesMax = 256
@@ -26,8 +27,9 @@ public enum StoreLimits {
     /// many claims, the settlement of the other end should have removed the life. If it has not, the other end
     /// seems to be lost, and the script `lifetime` removes the life.
     public static let claimsOfAnotherEndMax: Int64 = 4
-    /// How long Redis stores a device after the last registration, unregistration, hold or look-up of a token:
-    /// 90 days. The time is long, because a push-to-start token is valid as long as the app is installed.
+    /// How long Redis stores a device after the last registration, unregistration, hold or look-up of a token that
+    /// changed its hash: 90 days. The time is long, because a push-to-start token is valid as long as the app is
+    /// installed.
     public static let deviceLifetimeMilliseconds: Int64 = 90 * 24 * 3_600_000
     /// How many seconds after an activity's beginning Redis admits updates: eight hours, because the system
     /// then ends the activity (Apple, "ActivityKit"). An update that was admitted in time may reach the phone

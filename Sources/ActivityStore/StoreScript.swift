@@ -3,9 +3,10 @@ import Redis
 
 /// The scripts for activities and devices.
 public enum StoreScript: Int, Sendable, CaseIterable {
-    /// Decides about commands, holds, registrations and look-ups of tokens, and settles versions of activities.
+    /// Decides about commands, holds, registrations, unregistrations and look-ups of tokens, settles versions of
+    /// activities, and records that audiences know of departures.
     case admit
-    /// Settles a device's held starts, and refunds the draws of starts that were not sent.
+    /// Settles starts on devices, and refunds the draws of starts that were not sent.
     case settle
     /// Keeps the timetables of lifetimes.
     case lifetime
@@ -14,7 +15,6 @@ public enum StoreScript: Int, Sendable, CaseIterable {
     /// for a lane that reconnects.
     static let bodies = allCases.map(\.body)
 
-    /// The script with its named constants replaced by their values.
     var body: String {
         let resource =
             switch self {
@@ -46,7 +46,7 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         ("DOUBLINGS_MAX", Int64(StoreLimits.doublingsMax)),
         ("LEASE_FACTOR_MAX", StoreLimits.leaseFactorMax),
         ("CLAIMS_MAX", StoreLimits.claimsOfAnotherEndMax),
-        // Where the parts of an activity's record begin, counted from 1.
+        // An activity's record: where its parts begin, counted from 1, and their sizes and flags.
         ("DIGEST", Int64(StoredRecord.digestOffset + 1)),
         ("STATE", Int64(StoredRecord.stateOffset + 1)),
         ("VERSION", Int64(StoredRecord.versionOffset + 1)),
@@ -85,6 +85,7 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         // Bits in the byte of a pace's number.
         ("OLD", Int64(CallBits.isTooOld)),
         ("IS_READ_AGAIN", Int64(CallBits.isReadAgain)),
+        // What a settlement reports; the letter of a refund.
         ("ACCEPTED", Int64(SettlementNumber.accepted.rawValue)),
         ("SETTLED_NOT_SHOWN", Int64(SettlementNumber.notShown.rawValue)),
         ("LIMITS", Int64(SettlementNumber.limited.rawValue)),

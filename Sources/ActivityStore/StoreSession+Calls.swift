@@ -32,8 +32,8 @@ extension StoreSession {
         case .register(let registration, let frequentUpdates, let shows, let source, let audiences):
             flushCommands(on: connection)
             // A token that came with a command is registered in a script call of its own, so that the reply
-            // has room for a held command. If the reply were `full`, the core would not make this
-            // registration again.
+            // has room for a held command. If the reply were `full`, the core might not make this registration
+            // again.
             let isAlone = source == .command
             if isAlone { flushRegistrations(on: connection) }
             registrations.append(
@@ -186,7 +186,7 @@ extension StoreSession {
     ///
     /// - Parameters:
     ///   - argumentCount: the number of arguments without the key.
-    ///   - argumentBytes: the minimum room for all arguments together, without the bytes that RESP adds to each.
+    ///   - argumentBytes: the maximum length of all arguments together, without the bytes that RESP adds to each.
     func write(
         _ kind: CallKind,
         _ tag: UInt64,

@@ -16,7 +16,7 @@ extension StoreSession {
 
     /// Takes the reply to a batch, an array. First it has one element for each call. For each update or end that
     /// is answered with a number, the activity's stored value follows, in the same order. The last element is
-    /// the server's clock, if an answer needs it.
+    /// the server's clock, if an answer may need it.
     private func handle(
         _ reply: Reply,
         ofBatch count: Int,
@@ -27,8 +27,8 @@ extension StoreSession {
         let isWhole = isWhole(reply, ofBatch: count, from: reader, nowMilliseconds: &nowMilliseconds)
         var valueIndex = count
         for index in 0..<count {
-            // A handler or an error reply may have closed the connection. Then all remaining calls have
-            // failed already.
+            // A handler, an error reply or a reply that does not fit may have closed the connection. Then all
+            // remaining calls have failed already.
             guard connection.completeOldestCall(from: reader) else { return }
             guard isWhole else {
                 complete(.violation, on: connection)
@@ -123,7 +123,7 @@ extension StoreSession {
     /// Returns the audiences that the member has left. A reply names them behind its word and a `=`. Nil if the
     /// reply names none, or if they cannot be read.
     ///
-    /// - Parameter word: the length of the reply's word, in bytes.
+    /// - Parameter word: the length of the reply's word, in bytes; 0 if `reply` begins after the word.
     private static func departures(behind word: Int, in reply: Bytes) -> Bytes? {
         guard reply.count > word, reply[word] == UInt8(ascii: "=") else { return nil }
         let departures = Bytes(rebasing: reply[(word + 1)...])
@@ -180,7 +180,8 @@ extension StoreSession {
 
     /// Reads a send verdict that is a number. The number has the timestamp and the priority, which may differ
     /// from those that the command asked for, and the pushes that are left in the budget. The token is in
-    /// `value`: the activity's value before the admission, up to the end of the accepted alert.
+    /// `value`: the activity's value up to the end of the accepted alert, before the admission, but already with the
+    /// token that the command registered.
     private func sendReply(_ number: Int64, _ value: Reply) -> ParsedReply {
         guard value.kind == .string, value.bytes.count >= StoredRecord.tokenOffset, number > 0,
             let priority = SentPriority(rawValue: UInt8(number >> 14 & 3))

@@ -5,8 +5,8 @@ import Redis
 struct SessionCall: BitwiseCopyable {
     var tag: UInt64
     var kind: CallKind
-    /// What an update or end asked for, and its budgets. If Redis grants exactly this, the reply does not repeat
-    /// these numbers, so the session keeps them.
+    /// What an update or end asked for, and its budgets. If Redis grants exactly this, the reply may lack these
+    /// numbers, so the session keeps them.
     var timestamp: Int64 = 0
     var requestsHighPriority = false
     var budget = Policy.Bucket(pushes: 1, refillPerHour: 1, reservedForAlerts: 0)

@@ -12,15 +12,15 @@ import Glibc
 public final class EventLoop {
     /// `add` refuses a descriptor with this number or a larger one (EMFILE).
     public static let descriptorsMax = 1 << 20
-    /// The most look-ups that run at once, each on its own thread. The limit bounds the threads: a slow name
-    /// server can block one for half a minute.
+    /// The most look-ups of one loop that run at once, each on its own thread. The limit bounds the threads: a slow
+    /// name server can block a thread for half a minute.
     public static let lookUpsMax = 64
     /// The most passes over the turn-end handlers in one turn. A handler that is registered during a pass
     /// runs in the next pass. If handlers register again in every pass, the limit ends the turn, so that the loop also
     /// handles events.
     public static let turnEndPassesMax = 4
-    /// The most turn-end handlers in one turn. A caller that reaches the limit registers one handler many
-    /// times, which is a defect.
+    /// The most turn-end handlers that wait at one time. A caller that reaches the limit registers one handler
+    /// many times, which is a defect.
     static let turnEndHandlersMax = 1 << 20
     /// The most events that the loop takes from the kernel in one turn. Further events wait for the next
     /// turn.
@@ -31,8 +31,8 @@ public final class EventLoop {
 
     private struct Registration {
         var handler: (any DescriptorHandler)?
-        /// Counts the uses of this descriptor number. An event has the generation of its use, so an event
-        /// that was fetched before the number was reused does not reach the new handler.
+        /// Grows with each `add` and each `remove` of this descriptor number. An event has the generation of its
+        /// `add`, so an event that was fetched before the number was reused does not reach the new handler.
         var generation: UInt32
     }
 
@@ -60,11 +60,11 @@ public final class EventLoop {
     /// loop's times.
     public static var monotonicMilliseconds: Int64 { readNanoseconds(CLOCK_MONOTONIC) / 1_000_000 }
 
-    /// CLOCK_MONOTONIC in ms, as read at the start of this turn.
+    /// CLOCK_MONOTONIC in ms, as read after the turn's wait for events, or by a later `refreshClock`.
     public private(set) var nowMilliseconds: Int64 = 0
-    /// CLOCK_MONOTONIC in µs, as read at the start of this turn. For durations shorter than a millisecond.
+    /// CLOCK_MONOTONIC in µs, read together with `nowMilliseconds`. For durations shorter than a millisecond.
     public private(set) var nowMicroseconds: Int64 = 0
-    /// CLOCK_REALTIME in UNIX ms, as read at the start of this turn.
+    /// CLOCK_REALTIME in UNIX ms, read together with `nowMilliseconds`.
     public private(set) var wallMilliseconds: Int64 = 0
 
     /// Creates a loop and ignores SIGPIPE for the whole process. A write to a connection that the peer has
@@ -86,14 +86,14 @@ public final class EventLoop {
 
     // MARK: - Running
 
-    /// The shortest time from the start of one turn of `run` to the start of the next; 0: no spacing. An idle
-    /// loop still responds at once. A busy loop handles more events per turn, so it needs fewer system calls
-    /// and makes larger writes.
+    /// The shortest time from the wake-up of one turn of `run` to the wake-up of the next; 0: no spacing. An idle loop
+    /// still responds at once. A busy loop handles more events per turn, so it needs fewer system calls and makes
+    /// larger writes.
     public var turnSpacingMicroseconds: Int64 = 0
     private var turnBeganNanoseconds: Int64 = 0
 
-    /// The sum of the times from each wake-up of `run` to the end of its turn. Stays 0 without a turn
-    /// spacing, because the loop then does not read the clock after a turn.
+    /// The sum of the times from each wake-up of `run` to the end of its turn, without the turn in progress. Stays 0
+    /// without a turn spacing, because the loop then does not read the clock after a turn.
     public private(set) var busyMicroseconds: Int64 = 0
 
     /// Runs turns until `stop` is called. Returns at once if `stop` was called before.
@@ -123,7 +123,7 @@ public final class EventLoop {
     /// Runs one turn.
     ///
     /// - Parameter waitMilliseconds: the longest wait for an event, -1 for no limit. The wait ends earlier if
-    ///   a timer is due. There is no wait if turn-end handlers are left over from the last turn.
+    ///   a timer is due or a signal interrupts it. There is no wait if turn-end handlers are already registered.
     public func turn(waitMilliseconds: Int32) {
         let wait = effectiveWaitMilliseconds(waitMilliseconds)
         let count = epoll_wait(epoll, events, Int32(EventLoop.eventsPerTurnMax), wait)
@@ -198,7 +198,7 @@ public final class EventLoop {
     // MARK: - Clock
 
     /// Reads the monotonic and the wall clock again. For a handler that has worked for so long that the times
-    /// of the turn's start are too old.
+    /// of the turn's start are too old, and for calls between two turns.
     public func refreshClock() {
         nowMicroseconds = readNanoseconds(CLOCK_MONOTONIC) / 1_000
         nowMilliseconds = nowMicroseconds / 1_000
@@ -208,7 +208,7 @@ public final class EventLoop {
     // MARK: - Descriptors
 
     /// Watches a descriptor, which must stay open until `remove`. The loop keeps the handler alive until
-    /// `remove`.
+    /// `remove`, or until its `LoopThread` ends.
     public func add(descriptor: Int32, interest: Interest, handler: any DescriptorHandler) throws(SystemError) {
         guard descriptor >= 0 else { throw SystemError(code: EBADF, operation: "epoll_ctl add") }
         let index = Int(descriptor)
@@ -228,7 +228,7 @@ public final class EventLoop {
 
     /// Changes the events for which the loop watches a descriptor.
     ///
-    /// - Throws: ENOENT if the loop does not watch the descriptor.
+    /// - Throws: ENOENT if the loop does not watch the descriptor, or the error of the system call.
     public func update(descriptor: Int32, interest: Interest) throws(SystemError) {
         guard let generation = generation(of: descriptor) else {
             throw SystemError(code: ENOENT, operation: "epoll_ctl update")
@@ -287,8 +287,8 @@ public final class EventLoop {
 
     // MARK: - Turn end
 
-    /// Calls the handler once, at the end of this turn. The loop does not detect duplicates: a handler that
-    /// is registered twice is called twice.
+    /// Calls the handler once, at the end of this turn, or of the next one if no turn is running. The loop does not
+    /// detect duplicates: a handler that is registered twice is called twice.
     ///
     /// A handler that is registered by a turn-end handler runs in the same turn, in a further pass. After
     /// `turnEndPassesMax` passes, the remaining handlers run at the end of the next turn, which does not wait
@@ -307,7 +307,7 @@ public final class EventLoop {
     /// with an error that `isRetriable`.
     ///
     /// - Parameter completion: gets at least one address, in the order of RFC 6724, or the error. It is not
-    ///   called if the loop is released first.
+    ///   called if the loop is released or its `LoopThread` ends first.
     public func resolve(
         host: String,
         port: UInt16,

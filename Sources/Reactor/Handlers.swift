@@ -9,7 +9,7 @@ public struct Interest: OptionSet, Sendable {
     /// A write will not block, or a connection attempt has ended.
     public static let writable = Interest(rawValue: 2)
     /// An error or a hang-up in both directions (EPOLLERR, EPOLLHUP). The loop reports it even if it was not
-    /// requested, in every turn until the descriptor is removed.
+    /// requested, in every turn while it lasts and the descriptor is not removed.
     public static let hangup = Interest(rawValue: 4)
 }
 
@@ -27,8 +27,8 @@ public protocol TimerHandler: AnyObject {
     func timerFired(tag: UInt64)
 }
 
-/// Gets a call at the end of a turn, after the turn's events and timers. A handler sends the output of the
-/// whole turn here.
+/// Gets a call at the end of a turn, after the turn's events and timers. A stream, for example, then sends the
+/// output of the whole turn.
 public protocol TurnEndHandler: AnyObject {
     func turnEnded()
 }

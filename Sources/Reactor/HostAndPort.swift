@@ -2,10 +2,11 @@
 /// `[2001:db8::1]:80`.
 public struct HostAndPort: Sendable, Hashable, CustomStringConvertible {
     public enum Fault: Error, Sendable {
-        /// The host is neither a name of letters, digits, `.`, `-` and `_` nor an address, or it is an IPv6
-        /// address without brackets.
+        /// The host is empty, is too long, or is neither a name of letters, digits, `.`, `-` and `_` nor an address
+        /// (IPv6 in brackets).
         case host
-        /// The port is not a number from 1 to 65535.
+        /// The port is not a number from 1 to 65535. The text after the last colon is the port, also in an IPv6
+        /// address without brackets.
         case port
     }
 
@@ -45,8 +46,8 @@ public struct HostAndPort: Sendable, Hashable, CustomStringConvertible {
     /// Splits a URL without its scheme into the server and the rest. The rest is empty or begins with `/`,
     /// `?` or `#`.
     ///
-    /// - Returns: nil if the part before the rest is not a host and port, or if a character is not printable
-    ///   ASCII.
+    /// - Returns: nil if the part before the rest is not a host with an optional port, or if a character is a space or
+    ///   not printable ASCII.
     public static func divide(_ url: Substring, portDefault: UInt16) -> (server: HostAndPort, rest: Substring)? {
         guard url.utf8.allSatisfy({ (0x21...0x7E).contains($0) }) else { return nil }
         let authority = url.prefix { !"/?#".contains($0) }

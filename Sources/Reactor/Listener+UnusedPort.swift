@@ -1,3 +1,4 @@
+import CLinux
 import Glibc
 import Synchronization
 
@@ -17,8 +18,8 @@ extension Listener {
         }
     }
 
-    /// Returns a port of the loopback interface that accepts no connection. For servers that need a fixed port and cannot
-    /// listen on port 0. The process tries all other ports before it returns the same port again.
+    /// Returns a port of the loopback interface that accepts no connection. For servers that need a fixed port and
+    /// cannot listen on port 0. The process tries all other ports before it returns the same port again.
     ///
     /// - Throws: `EADDRINUSE` if many ports in a row are in use, or the error of a socket that cannot be opened.
     public static func unusedLoopbackPort() throws(SystemError) -> UInt16 {

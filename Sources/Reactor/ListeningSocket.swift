@@ -2,7 +2,8 @@ import Glibc
 import Synchronization
 
 /// A socket that already listens, before a loop accepts its connections. So a program can fail at its start if the port
-/// is in use. When the object is released, it closes the socket, unless a ``Listener`` has taken the descriptor.
+/// is in use. When the object is released, it closes the socket and removes the path of a Unix socket, unless a
+/// ``Listener`` has taken the descriptor.
 public final class ListeningSocket: Sendable {
     /// The socket's descriptor; negative once a listener has taken it.
     private let descriptor: Mutex<Int32>

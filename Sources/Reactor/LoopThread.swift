@@ -22,7 +22,7 @@ public final class LoopThread: Sendable {
     /// The thread blocks all signals, so that the kernel delivers them to the threads that handle signals.
     ///
     /// - Parameters:
-    ///   - name: shown by debuggers and `top -H`; the kernel keeps the first 15 bytes.
+    ///   - name: shown by debuggers and `top -H`, cut to at most 15 bytes.
     ///   - body: builds the objects of the loop and calls `run()` on the loop. When the body returns, the
     ///     loop releases the handlers that are still registered, and the thread ends.
     public static func start(

@@ -7,7 +7,7 @@ import Glibc
 /// certificate of this authority.
 public enum SelfSignedCertificate {
     private static let validDays = 825
-    /// The certificate is valid from one day ago, because the clock of a peer may be behind.
+    /// Both certificates are valid from one day ago, because the clock of a peer may be behind.
     private static let backdatedDays = 1
 
     /// Writes `ca.pem`, `server.pem` and `server-key.pem`, and replaces existing files.
@@ -46,8 +46,8 @@ public enum SelfSignedCertificate {
         return files
     }
 
-    /// Returns the value of the extension for subject alternative names. Refuses other characters than those
-    /// of host names, because a comma, for example, would begin a further entry of the value.
+    /// Returns the value of the extension for subject alternative names. Refuses other characters than those of host
+    /// names and `*`, because a comma, for example, would begin a further entry of the value.
     private static func alternativeNames(_ hosts: [String]) throws(TLSError) -> String {
         guard !hosts.isEmpty else { throw TLSError(code: .serverName, reason: "a certificate needs at least one host") }
         var names: [String] = []

@@ -8,7 +8,7 @@ extension Stream {
     /// - Parameters:
     ///   - tls: a client's context, or nil for a stream without TLS.
     ///   - serverName: with TLS, the host name or numeric address that the certificate must contain. If nil,
-    ///     the certificate must contain the numeric address.
+    ///     the certificate must contain the numeric address. TLS on a Unix socket requires a name.
     ///   - timeoutMilliseconds: the limit for the connection and the TLS handshake together.
     public func connect(to address: SocketAddress, tls: TLSContext?, serverName: String?, timeoutMilliseconds: Int64) {
         guard case .idle = state else { preconditionFailure("a stream connects once, and not after close") }
@@ -139,8 +139,8 @@ private func connectFailure(_ error: Int32) -> StreamError {
     StreamError(code: .connectFailed(error), reason: systemReason(error))
 }
 
-/// Sets the options of a TCP socket. The kernel must not delay output, because the stream already collects
-/// it. Keep-alive detects within about two minutes that the peer has disappeared.
+/// Sets the options of a TCP socket. The kernel must not delay output, because the stream already collects it. On an
+/// idle connection, keep-alive detects within about two minutes that the peer has disappeared.
 private func setConnectionOptions(_ descriptor: Int32) {
     setOption(descriptor, Int32(IPPROTO_TCP), TCP_NODELAY, 1)
     setOption(descriptor, SOL_SOCKET, SO_KEEPALIVE, 1)
@@ -155,7 +155,8 @@ func setOption(_ descriptor: Int32, _ level: Int32, _ name: Int32, _ value: Int3
     _ = setsockopt(descriptor, level, name, &value, socklen_t(MemoryLayout<Int32>.size))
 }
 
-/// The remote address; nil for a socket without a name, such as the connecting side of a Unix socket.
+/// The remote address; nil if the peer has no name, such as the connecting side of a Unix socket, or if the peer has
+/// already disconnected.
 func remoteAddress(of descriptor: Int32) -> SocketAddress? {
     socketAddress { getpeername(descriptor, $0, $1) }
 }

@@ -6,8 +6,8 @@ extension Stream {
     /// record.
     static let recordBytesMax = 16 * 1024
 
-    /// Stops the delivery of input. Received bytes wait in the kernel. When the kernel's buffer is full, the
-    /// peer cannot send more.
+    /// Stops the delivery of input. Received bytes wait in the kernel, and under TLS also in OpenSSL. When the
+    /// kernel's buffer is full, the peer cannot send more.
     public func pauseReading() {
         isReadingPaused = true
         updateInterest()
@@ -88,8 +88,8 @@ extension Stream {
         return transport.takeFailure()
     }
 
-    /// Delivers the input that is left after output has failed. The peer's last bytes may say why it closed
-    /// the connection.
+    /// Delivers the input that is left after output has failed, at most `fillsPerEventMax` buffers. The peer's last
+    /// bytes may say why it closed the connection.
     func deliverRemainingInput() {
         guard !isReadingPaused else { return }
         for _ in 0..<Stream.fillsPerEventMax {

@@ -10,9 +10,10 @@ public protocol StreamHandler: AnyObject {
     /// The waiting output fell below `lowWaterBytes` after it had exceeded `highWaterBytes`.
     func streamDrained(_ stream: Stream)
     /// The stream has ended. The stream makes this call once, as its last call. It does not make this call
-    /// after the owner's `close`.
+    /// after the owner's `close` or `closeWithoutNotify`.
     ///
-    /// - Parameter error: nil if the peer ended the stream in an orderly way.
+    /// - Parameter error: nil if the peer ended the stream in an orderly way, or if it did not end its side within
+    ///   `peerEndTimeoutMilliseconds` after `shutdownAfterFlush` had ended our side.
     func streamClosed(_ stream: Stream, error: StreamError?)
 }
 
@@ -28,7 +29,8 @@ public protocol StreamHandler: AnyObject {
 public final class Stream {
     /// If more output than this waits, a caller should stop writing until `streamDrained`.
     public static let highWaterBytes = 512 * 1024
-    /// When the waiting output falls below this limit, the handler gets `streamDrained`.
+    /// When the waiting output falls below this limit after it was above `highWaterBytes`, the handler gets
+    /// `streamDrained`.
     public static let lowWaterBytes = 128 * 1024
     /// If more output than this waits, the stream fails with `.outputLimit`.
     public static let outputBytesMax = 8 * 1024 * 1024
@@ -88,7 +90,7 @@ public final class Stream {
     var continuationTimer = TimerIdentifier.none
 
     /// The remote address; nil before `connect`, and if the client of an accepted connection has none, as on a Unix
-    /// socket.
+    /// socket, or had already disconnected.
     public internal(set) var peer: SocketAddress?
     /// The application protocol that ALPN agreed on; nil before the handshake is complete, or without ALPN.
     public internal(set) var negotiatedProtocol: String?
@@ -299,6 +301,7 @@ extension Stream: DescriptorHandler, TurnEndHandler, TimerHandler {
 enum StreamTimer: UInt64 {
     /// The connection attempt, the handshake, or the end of the peer's side took too long.
     case deadline
-    /// The stream reads on. It had stopped reading, so that the loop could handle other descriptors.
+    /// The stream reads on. It had stopped so that the loop could handle other descriptors, or its reading was resumed
+    /// while TLS held input.
     case continuation
 }

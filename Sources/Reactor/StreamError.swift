@@ -13,7 +13,7 @@ public struct StreamError: Error, Sendable, Equatable, CustomStringConvertible {
         case reset
         /// TLS ended without close_notify, so the end may be forged and bytes may be missing.
         case truncated
-        /// TLS failed after the handshake: a record did not verify, or the peer sent an alert.
+        /// TLS failed after the handshake: for example, a record did not verify, or the peer sent an alert.
         case tls
         /// More output waited than `Stream.outputBytesMax`.
         case outputLimit

@@ -2,7 +2,7 @@ import Glibc
 
 /// A system call that failed.
 public struct SystemError: Error, Sendable, Equatable, CustomStringConvertible {
-    /// The `errno` of the call.
+    /// The error number, as in `errno`.
     public var code: Int32
     /// The name of the call.
     public var operation: StaticString

@@ -88,8 +88,8 @@ public final class TLSContext: @unchecked Sendable {
     ) throws(TLSError) -> TLSContext {
         let tls = try TLSContext(isServer: true, applicationProtocols: applicationProtocols)
         try tls.configure(maximumVersion: maximumVersion)
-        // With a ticket, a client could resume the TLS session of an earlier connection (RFC 8446, section 2.2). This
-        // server does not offer that, so it sends no tickets under TLS 1.3.
+        // Under TLS 1.3 the server sends no tickets, with which a client could resume the TLS session of an earlier
+        // connection (RFC 8446, section 2.2).
         SSL_CTX_set_num_tickets(tls.context, 0)
         try tls.use(certificateFile: certificateFile, keyFile: keyFile)
         if tls.expectsApplicationProtocol {

@@ -9,11 +9,12 @@ public struct TLSError: Error, Sendable, Equatable, CustomStringConvertible {
         case certificate
         /// The private key cannot be read or does not belong to the certificate.
         case privateKey
-        /// The list of application protocols is not valid: each name must have 1 to 255 bytes (RFC 7301).
+        /// The list of application protocols is not valid: each name must have 1 to 255 bytes (RFC 7301), and the list
+        /// at most 65,535.
         case applicationProtocols
-        /// The server's name is missing or invalid.
+        /// The name of the server, or of a certificate's host, is missing or invalid.
         case serverName
-        /// A file cannot be written.
+        /// A file or its directory cannot be written.
         case file
         /// OpenSSL failed for a reason that no other case describes.
         case library
@@ -38,7 +39,7 @@ public struct TLSError: Error, Sendable, Equatable, CustomStringConvertible {
 }
 
 /// Removes all errors from OpenSSL's queue of this thread, and returns their reasons as one text, the
-/// original cause first.
+/// original cause first. Names each reason once. Returns `no reason given` if the queue is empty.
 func takeOpenSSLReason() -> String {
     var reasons: [String] = []
     // The queue holds at most 16 errors (ERR_NUM_ERRORS).

@@ -16,8 +16,8 @@ enum TransferOutcome {
     case failed
 }
 
-/// A connected socket, with or without TLS. `Transport` owns the socket and OpenSSL's state of the TLS connection. At
-/// its end it closes the socket and frees this state.
+/// A stream's socket, with or without TLS; no socket if the descriptor is negative. `Transport` owns the socket and
+/// OpenSSL's state of the TLS connection. At its end it closes the socket and frees this state.
 struct Transport: ~Copyable {
     let descriptor: Int32
     /// OpenSSL's state of the TLS connection (`SSL`); nil without TLS.
@@ -157,8 +157,8 @@ struct Transport: ~Copyable {
         return StreamError(code: .handshakeFailed, reason: failure.reason)
     }
 
-    /// Returns the error of a read or write that ended with `.failed`. Call this function once, before any
-    /// other use of OpenSSL.
+    /// Returns the error of a transfer that ended with `.failed`, or of a write that ended with `.end`. Call this
+    /// function once, before any other use of OpenSSL.
     func takeFailure() -> StreamError {
         if failureCode == SSL_ERROR_SSL {
             let isTruncated = openSSLReason(of: ERR_peek_error()) == SSL_R_UNEXPECTED_EOF_WHILE_READING

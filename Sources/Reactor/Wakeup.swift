@@ -2,15 +2,15 @@ import CLinux
 import Glibc
 import Synchronization
 
-/// Wakes a loop from another thread, through an eventfd that the loop watches.
+/// Wakes a loop from any thread, through an eventfd that the loop watches.
 ///
-/// The other thread publishes its work and then calls `signal`. The loop's thread must call `drain` before it
+/// A thread publishes its work and then calls `signal`. The loop's thread must call `drain` before it
 /// takes the work; otherwise it could miss work. Only the first signal after a drain makes a system call;
 /// further signals cause no further wake-up.
 public final class Wakeup: Sendable {
     /// The eventfd. A C library may signal it directly by writing 8 bytes: the integer 1 in 64 bits.
     public let descriptor: Int32
-    /// True from a signal until the next drain.
+    /// True from a call of `signal` until the next `drain`.
     private let isSignalled = Atomic<Bool>(false)
 
     public init() throws(SystemError) {

@@ -38,7 +38,7 @@ extension ReactorTests {
             let pair = try StreamPair(kind)
             let connection = try pair.connect()
             let content = patternedBytes(300_000)
-            // A pause from inside the callback leaves unread bytes inside TLS and in the kernel.
+            // A pause from inside the callback leaves unread bytes in the kernel, and with TLS also in OpenSSL.
             pair.recorder.onReceived = { stream, _ in stream.pauseReading() }
             connection.stream.write(content)
             turn(pair.loop) { pair.recorder.receivedCount > 0 }

@@ -34,8 +34,8 @@ extension ReactorTests {
             try StreamServer(loop: loop, address: address).close()
         }
 
-        /// A new process has copies of all descriptors of its parent until it executes its program. A copy of a listening
-        /// socket keeps the port in use.
+        /// A new process has copies of all descriptors of its parent until it executes its program. A copy of a
+        /// listening socket keeps the port in use.
         @Test func `An unused port stays free while processes start`() async throws {
             async let processes: Void = startProcesses(1_000)
             async let moreProcesses: Void = startProcesses(1_000)
@@ -270,8 +270,10 @@ extension ReactorTests {
 private func startProcesses(_ count: Int) async throws {
     try await onOwnThread {
         for _ in 0..<count {
+            let path = try #require(strdup("/bin/true"))
+            defer { free(path) }
             var process: pid_t = 0
-            try #require(posix_spawn(&process, "/bin/true", nil, nil, [strdup("true"), nil], environ) == 0)
+            try #require(posix_spawn(&process, path, nil, nil, [path, nil], environ) == 0)
             try #require(waitpid(process, nil, 0) == process)
         }
     }

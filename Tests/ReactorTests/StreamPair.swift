@@ -8,7 +8,7 @@ struct StreamPair {
     let server: StreamServer
     let client: Stream
     let recorder: StreamRecorder
-    /// The directory of a Unix socket, which is removed with the pair.
+    /// The directory of a Unix socket, which is removed with the pair; nil for the other kinds.
     let directory: TemporaryDirectory?
 
     enum Kind: CaseIterable {

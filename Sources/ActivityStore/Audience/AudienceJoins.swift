@@ -1,17 +1,19 @@
 import LiveActivity
 import Redis
 
-/// Adds the entry of each joining member to the member's page, in as many steps as the page needs.
+/// Adds the entry of each member that joins or leaves to the member's page, in as many steps as the page needs. Such an
+/// addition is called a join.
 ///
-/// First, an entry is sent to the page that the cached directory names. A page that does not exist, was split
-/// or is full refuses the entry. Then the lane reads the segment's directory from Redis. If the directory names
-/// another page, the entry is sent to that page. If it names the same page, the script `arrange` makes or
-/// rearranges this page, and the entry is sent to it again. The caller sees one call and one reply. If an entry
-/// makes its page too long, the lane has the page rearranged after the caller got its reply.
+/// First, an entry is sent to the page that the cached directory names; if the cache does not have the directory, to
+/// the only page of a small segment. A page that does not exist, was split or is full refuses the entry. Then the
+/// lane reads the segment's directory from Redis. If the directory names another page, the entry is sent to that
+/// page. If it names the same page or is empty, the script `arrange` makes or rearranges the page, and the entry is
+/// sent again. The caller sees one call and one reply. If the page of an added entry is too long, or its expiry must
+/// be renewed, the lane calls `arrange` after the caller got its reply, unless `arrange` already runs for the page.
 final class AudienceJoins: RedisHandler {
-    /// The number of refusals by pages after which an entry's call fails. Normally an entry is refused less often,
-    /// even if many members join one page at the same time.
-    private static let refusalsMax: UInt8 = 8
+    /// The number of directories, from look-ups and from `arrange`, after which the next one fails an entry's call.
+    /// Normally an entry needs fewer, even if many members join one page at the same time.
+    private static let directoriesMax: UInt8 = 8
 
     private(set) weak var handler: (any AudienceStoreHandler)?
     /// The client. A weak reference, because the client's sessions hold this object.
@@ -90,9 +92,9 @@ final class AudienceJoins: RedisHandler {
         let join = table[slot]
         if join.stage != .lookingUp { counters.pagesArranged &+= 1 }
         if join.stage == .arrangingAfterwards { return table.remove(slot) }
-        table[slot].refusals += 1
-        guard join.refusals < Self.refusalsMax else {
-            return joinFailed(slot, RedisError(.busy, "the member's page has refused the entry too often"))
+        table[slot].directoryCount += 1
+        guard join.directoryCount < Self.directoriesMax else {
+            return joinFailed(slot, RedisError(.busy, "the directory of the member's page has changed too often"))
         }
         let bounds = directories.page(of: join.position, hashTag: hashTag)
         if join.stage == .lookingUp && (bounds == join.bounds || directory.isEmpty) {

@@ -4,7 +4,7 @@ import LiveActivity
 enum AudienceScript: Int, CaseIterable {
     /// Adds entries to pages.
     case append
-    /// Makes, compacts and splits pages.
+    /// Makes, compacts and splits pages, and renews their expiry.
     case arrange
     /// Reads and changes an audience's record.
     case audience

@@ -47,7 +47,7 @@ final class AudienceSession: RedisSession {
 
     // MARK: - Joins
 
-    /// Collects a join's entry for the Redis command that leaves at the end of the turn.
+    /// Collects a join's entry for a Redis command that is written at the end of the turn at the latest.
     func collectEntry(_ slot: UInt16, on connection: RedisConnection) -> IssueOutcome {
         if let obstacle = connection.obstacle { return obstacle }
         flushCheckpoints(on: connection)
@@ -115,7 +115,7 @@ final class AudienceSession: RedisSession {
 
     // MARK: - Checkpoints
 
-    /// Collects a checkpoint for the Redis command that leaves at the end of the turn.
+    /// Collects a checkpoint for a Redis command that is written at the end of the turn at the latest.
     func collectCheckpoint(
         _ range: SegmentRange,
         claim: UInt64,
@@ -161,7 +161,7 @@ final class AudienceSession: RedisSession {
         return .issued
     }
 
-    /// Runs the script `audience`.
+    /// Runs the script `audience` for one call. Checkpoints are collected instead.
     func perform(_ call: AudienceCall<Bytes>, key: Bytes, on connection: RedisConnection) -> IssueOutcome {
         if let obstacle = connection.obstacle { return obstacle }
         let (kind, argumentCount, argumentBytesMax) = call.operation.recordCall

@@ -8,21 +8,20 @@ public protocol AudienceStoreHandler: AnyObject {
     /// Reports the reply to a call. The bytes of the reply are valid only during this function.
     func audienceReplied(tag: UInt64, _ reply: AudienceReply<UnsafeRawBufferPointer>)
     /// Reports that a call failed. If the connection was lost, Redis may still have performed the call. Every
-    /// call can be repeated safely.
-    /// ``RedisError/storeFailure`` says what the error means to the caller.
+    /// call can be repeated safely. ``RedisError/storeFailure`` says what the error means to the caller.
     func audienceFailed(tag: UInt64, error: RedisError)
     /// Reports that the store takes calls. Calls that have failed can be issued again.
     func audienceStoreReady()
-    /// Reports that a connection was lost, or that an attempt to connect failed. The store tries again
-    /// automatically.
+    /// Reports that a connection was lost, an attempt to connect failed, or a look-up of a cluster's slots failed. The
+    /// store tries again automatically.
     func audienceStoreLost(_ reason: RedisError)
 }
 
-/// Counts of the extra steps that joins needed. They only grow.
+/// Counts of the extra steps that entries of members needed. They only grow.
 public struct AudienceStoreCounters: Sendable {
     /// How often an entry was sent again, because the lane did not know that the page was split, full or missing.
     public var appendsRepeated: UInt64 = 0
-    /// How often a page was made, compacted, split or renewed.
+    /// How often the script `arrange` ran, which makes, compacts or splits a page, or renews its expiry.
     public var pagesArranged: UInt64 = 0
 
     public init() {}
@@ -71,11 +70,11 @@ public final class AudienceStore {
     /// The counts since the store was made.
     public var counters: AudienceStoreCounters { joins.counters }
 
-    /// The number of calls that have no reply yet. Includes the calls that the store itself makes to rearrange pages,
-    /// and the connections' own commands.
+    /// The number of calls that have no reply yet. Includes the calls that the store itself makes to read directories
+    /// and to rearrange pages, and the connections' own commands.
     public var outstandingCount: Int { redis.outstandingCount }
 
-    /// Writes a call, or collects it for the Redis command that leaves at the end of the turn.
+    /// Writes a call, or collects it for a Redis command that is written at the end of the turn at the latest.
     ///
     /// Consecutive entries share a Redis command, and so do consecutive checkpoints of one audience. In a cluster
     /// each call is a command of its own.

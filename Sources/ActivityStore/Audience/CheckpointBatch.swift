@@ -1,8 +1,8 @@
 import LiveActivity
 import Redis
 
-/// Collects checkpoints of one audience's ranges for one Redis command. A lane records the checkpoints of all
-/// its rounds in the same turn. (R29)
+/// Collects checkpoints of one audience's ranges for one Redis command. Most checkpoints of a lane's rounds are
+/// due in the same turn. (R29)
 ///
 /// The memory is allocated once.
 struct CheckpointBatch: ~Copyable {
@@ -27,7 +27,7 @@ struct CheckpointBatch: ~Copyable {
 
     var isFull: Bool { count == callsMax }
 
-    /// Whether there is room for this checkpoint and the batch is for the same audience. If not, writing the
+    /// Whether the batch is empty, or is for the same audience and has room for this checkpoint. If not, writing the
     /// batch makes room.
     func hasRoom(for text: UnsafeRawBufferPointer, of audience: UnsafeRawBufferPointer) -> Bool {
         count == 0

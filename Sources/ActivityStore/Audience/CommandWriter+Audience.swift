@@ -129,7 +129,8 @@ enum StoredBroadcast {
     }
 }
 
-/// The counts and times of one range or broadcast, or of all ranges, as the script `audience` stores them.
+/// The counts and times of one range or broadcast, or a version's totals, as the script `audience` stores them. The
+/// totals have the counts of the ranges only, but the times of ranges and broadcasts.
 enum StoredCounts {
     static let countBytes = 4
     static let timeBytes = 6

@@ -47,8 +47,8 @@ struct DirectoryCache: ~Copyable {
         return PageBounds(lower: bounds[low - 1], next: low < bounds.count ? bounds[low] : 0)
     }
 
-    /// Stores a directory from Redis. A directory is empty, or holds ascending bounds of which the first is
-    /// 0. Returns false for other bytes.
+    /// Stores a directory from Redis. A directory is empty, or holds at most ``PageLimits/pagesMax`` ascending bounds,
+    /// of which the first is 0. Returns false for other bytes.
     mutating func store(_ directory: UnsafeRawBufferPointer, hashTag: UnsafeRawBufferPointer) -> Bool {
         guard Self.isDirectory(directory) else { return false }
         let fingerprint = KeyFingerprint(hashTag).value
@@ -84,7 +84,7 @@ struct PageBounds: Equatable, BitwiseCopyable {
     /// The next page's lower bound; 0: the page reaches to the end of the segment.
     var next: UInt32
 
-    /// Where the page is split; nil if it has only one position.
+    /// The position at which the upper page begins if this page is split; nil if the page has only one position.
     var middle: UInt32? {
         let end = next == 0 ? MemberLocation.positionsPerSegment : UInt64(next)
         guard end > UInt64(lower) + 1 else { return nil }

@@ -1,7 +1,7 @@
 import LiveActivity
 
-/// The joins under way, each with its entry and the step that Redis performs for it now. The memory is allocated
-/// once.
+/// The joins under way, each with its entry (of a member that joins or leaves) and the step that Redis performs for it
+/// now. The memory is allocated once.
 struct JoinTable: ~Copyable {
     /// The maximum number of joins under way. The joins of a turn leave together, so a lane adds at most this
     /// many entries in one round trip.
@@ -15,7 +15,7 @@ struct JoinTable: ~Copyable {
         case lookingUp
         /// The page is being made, or rearranged so that it takes the entry.
         case arranging
-        /// The entry was added and its caller has the reply. The page is being rearranged.
+        /// The entry was added and its caller has the reply. The page is being rearranged, or its expiry renewed.
         case arrangingAfterwards
     }
 
@@ -26,8 +26,8 @@ struct JoinTable: ~Copyable {
         var entryByteCount: UInt16
         var position: UInt32
         var isDevice: Bool
-        /// How often pages have refused the entry.
-        var refusals: UInt8
+        /// How many directories the join has received, from look-ups and from `arrange`, before its entry was added.
+        var directoryCount: UInt8
         var bounds: PageBounds
     }
 
@@ -47,7 +47,7 @@ struct JoinTable: ~Copyable {
                 entryByteCount: 0,
                 position: 0,
                 isDevice: false,
-                refusals: 0,
+                directoryCount: 0,
                 bounds: bounds
             )
         )
@@ -99,7 +99,7 @@ struct JoinTable: ~Copyable {
             entryByteCount: UInt16(entryByteCount),
             position: entry.location.position,
             isDevice: entry.kind == .device,
-            refusals: 0,
+            directoryCount: 0,
             bounds: PageBounds(lower: 0, next: 0)
         )
         return .inserted(slot: slot)
@@ -124,7 +124,7 @@ struct JoinTable: ~Copyable {
         )
     }
 
-    /// Whether another join is having the same page rearranged now.
+    /// Whether the script `arrange` already runs for the same page, because of another join.
     func isArranging(pageOf slot: UInt16) -> Bool {
         let bounds = joins[Int(slot)].bounds
         return joins.indices.contains { other in

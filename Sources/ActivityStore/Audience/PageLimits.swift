@@ -11,29 +11,32 @@ enum PageLimits {
     static let middleGrowthBytes = 4_096
     static let middleGrowthEndBytes = 16_384
     static let largeGrowthBytes = 8_192
-    /// The bytes that Redis adds to a string of this length: its header (`sdshdr16`) and the zero byte after
+    /// The bytes that Redis adds to a string of a page's length: its header (`sdshdr16`) and the zero byte after
     /// it.
     static let stringOverheadBytes = 6
-    /// The maximum length of a page, in bytes. A longer page is rearranged. With a higher limit, a round would have
-    /// fewer pages to read. But splitting a page of this length already stops the server for 0.4 ms.
+    /// The length above which a page is rearranged, in bytes. With a higher limit, a round would have fewer pages to
+    /// read. But splitting a page of this length already stops the server for 0.4 ms.
     static let bytesMax = 4 * largeGrowthBytes - stringOverheadBytes
     /// Returns the length above which a page is split, measured after outdated entries were dropped.
     static func bytesAfterCompaction(of bytesMax: Int) -> Int { bytesMax * 7 / 10 }
     /// The length above which a page takes no more entries until it is rearranged. A page becomes this long
-    /// only if no worker could rearrange it earlier.
+    /// only if no worker could rearrange it earlier, or if it cannot be split.
     static let bytesBeforeFull = 6 * largeGrowthBytes
     /// The maximum number of pages of a segment: a directory must fit into one reply.
     static let pagesMax = 16_384
-    /// If the expiry of a page was last renewed this long ago, the next join renews it.
+    /// If the expiry of a page was last renewed this long ago, the next entry causes a renewal.
     static let renewalSeconds: Int64 = 3_600
     /// How long a page lives after a renewal: without devices, and with devices. The last renewal may be an hour
-    /// older than the last join. So a page lives for at least 25 hours or 90 days after the last join.
+    /// older than the last entry. So a page lives for at least 25 hours or 90 days after its last entry, unless a
+    /// worker died before it made a renewal.
     static let activityLifetimeMilliseconds = StoreLimits.activityLifetimeMilliseconds + renewalSeconds * 1_000
     static let deviceLifetimeMilliseconds = StoreLimits.deviceLifetimeMilliseconds + renewalSeconds * 1_000
-    /// How long an entry of an activity is kept after the registration of its token. An activity lives for eight
-    /// hours and stays on the Lock Screen for up to four more (Apple, "ActivityKit"). So an older token is dead.
+    /// The age, counted from the registration of the token, above which `arrange` drops an activity's entry from a page
+    /// that is too long. An activity lives for eight hours and stays on the Lock Screen for up to four more (Apple,
+    /// "ActivityKit"). So an older token is dead.
     static let activityEntryAgeMaxMilliseconds: Int64 = 12 * 3_600_000
-    /// How long an entry that says that a member left is kept. By then every older entry of the member has arrived.
+    /// The same for an entry that says that a member left, counted from the entry's time. By then every older entry
+    /// of the member should have arrived.
     static let leavingKeptMilliseconds: Int64 = 3_600_000
 
     /// Returns how long a page of this many bytes may become before the memory reserved for it grows.

@@ -1,11 +1,11 @@
 public import LiveActivity
 
-/// The content of an activity's value in readable form. Times are UNIX milliseconds of the server's clock.
-/// Lanes do not use this type because it allocates.
+/// The content of an activity's value in readable form. Times are UNIX milliseconds of the server's clock; the time
+/// of a registration comes from its record. Lanes do not use this type because it allocates.
 public struct ActivityInspection: Sendable, Equatable {
     /// How far the newest admitted version has come.
     public enum State: String, Sendable, CaseIterable {
-        /// A worker has the version. It waits for the activity's pace or for a token.
+        /// The version waits for the activity's pace or for a token, or `causeway replay` has reopened it.
         case waiting
         /// A worker was allowed to send the version. Redis does not have APNs' answer yet.
         case sending
@@ -25,7 +25,7 @@ public struct ActivityInspection: Sendable, Equatable {
     }
 
     public struct LastPush: Sendable, Equatable {
-        /// The last assigned `aps.timestamp`, UNIX seconds.
+        /// The last assigned `aps.timestamp`, UNIX seconds, or a later second in which a worker read a token again.
         public var timestamp: Int64
         public var atMilliseconds: Int64
     }
@@ -45,15 +45,16 @@ public struct ActivityInspection: Sendable, Equatable {
     }
 
     public private(set) var token: InspectedToken?
-    /// When ``token`` was registered. Without a token: when the last token was unregistered or retired. Nil if there
-    /// never was a token.
+    /// When ``token`` was registered. Without a token: the time of the last registration or unregistration. Redis adds
+    /// 1 when it retires a token, and when an accepted end removes the activity from audiences. Nil without any
+    /// registration or unregistration.
     public private(set) var registeredAtMilliseconds: Int64?
     public private(set) var allowsFrequentUpdates = false
     public private(set) var newest: NewestVersion?
     /// The last push that Redis allowed.
     public private(set) var lastPush: LastPush?
-    /// The last assigned `aps.timestamp`; the next push gets a later one. After Redis lost data, this is the second
-    /// in which a worker read the activity's registration again. 0 if there is neither.
+    /// The last assigned `aps.timestamp`; the next version gets a later one. After Redis lost data, this is the second
+    /// in which a worker read a token of the activity again. 0 if there is neither.
     private(set) var lastTimestamp: Int64 = 0
     /// 48 bits of the digest of the state that the activity shows; nil while the state is not known.
     public private(set) var shownDigest: UInt64?
@@ -64,7 +65,8 @@ public struct ActivityInspection: Sendable, Equatable {
     /// The audiences of the activity, and the audiences that may not know yet that the activity left them.
     public private(set) var audiences: [AudienceDigest] = []
     public private(set) var audiencesLeft: [AudienceDigest] = []
-    /// The last millisecond of the activity's first eight hours. Afterwards only an end is sent.
+    /// The last millisecond of the activity's first eight hours. Afterwards no update is sent. Nil if Redis has
+    /// no value, or knows only an unregistration.
     public private(set) var updatesUntilMilliseconds: Int64?
     /// When the bucket of priority 10 will be full.
     private var fullAtMilliseconds: Int64 = 0

@@ -1,6 +1,6 @@
 public import LiveActivity
 
-/// The content of an audience's record in readable form, for display.
+/// The content of an audience's record in readable form.
 public struct AudienceInspection: Sendable, Equatable {
     /// The newest version. It was admitted to be sent, or was `unchanged`.
     public struct NewestVersion: Sendable, Equatable {
@@ -36,7 +36,7 @@ public struct AudienceInspection: Sendable, Equatable {
         public let isFinished: Bool
     }
 
-    /// The last checkpoint of a range's round.
+    /// The last checkpoint of a range's round. Rounds of starts have their checkpoints in another record.
     public struct Progress: Sendable, Equatable {
         public let range: SegmentRange
         /// The text of the checkpoint, in the format of `Checkpoint`.
@@ -49,7 +49,7 @@ public struct AudienceInspection: Sendable, Equatable {
         public let createdAtMilliseconds: Int64
     }
 
-    /// The channel in production, then the channel in the sandbox.
+    /// The channel in production, then the channel in the sandbox, each only if it exists.
     public private(set) var channels: [Channel] = []
     public private(set) var newest: NewestVersion?
     public private(set) var admitted: AdmittedVersion?

@@ -5,10 +5,10 @@ public struct DeviceInspection: Sendable, Equatable {
     public struct Slot: Sendable, Equatable {
         public var attributesType: String
         public var token: InspectedToken?
-        /// When the token was registered. Without a token: when the last token was unregistered or retired. Nil if
-        /// there never was a token.
+        /// When the token was registered. Without a token: the time of the last unregistration or, plus 1, of the
+        /// registration of the token that was retired. Nil if there was neither.
         public var registeredAtMilliseconds: Int64?
-        /// The starts that wait for a token, oldest first.
+        /// The starts that wait for a token, oldest version first.
         public var heldStarts: [HeldStart] = []
     }
 

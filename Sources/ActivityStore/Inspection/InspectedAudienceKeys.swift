@@ -1,6 +1,6 @@
 import LiveActivity
 
-/// Makes the keys of an audience and reads its directories, for programs without a lane.
+/// Makes the keys of an audience and decodes its directories, for programs without a lane.
 public struct InspectedAudienceKeys: Sendable {
     private let app: [UInt8]
     private let audience: AudienceDigest

@@ -2,7 +2,7 @@ public import LiveActivity
 import Numbers
 import Redis
 
-/// A field of a hash, or a part of a string in Redis, is not in the format that the scripts write.
+/// A field of a hash, or a part of a string in Redis, is not in the format that Causeway writes.
 public struct InspectionError: Error, Equatable, CustomStringConvertible {
     public var field: String
 
@@ -37,7 +37,7 @@ public struct InspectedToken: Sendable, Equatable {
     }
 }
 
-/// The pushes that are left in a bucket.
+/// The pushes that are left in a bucket; for the bucket of a device, the starts.
 public struct InspectedBudget: Sendable, Equatable {
     /// How many pushes could be drawn now, including the reserve.
     public let pushesLeft: Int
@@ -108,7 +108,7 @@ struct InspectedField {
     /// Returns the unread bytes as a part with its own name, which errors then report.
     func renamed(_ name: String) -> InspectedField { InspectedField(name: name, bytes: bytes) }
 
-    /// Reads a part of this many bytes.
+    /// Reads a part of this many bytes; throws if fewer are left.
     mutating func readPart(_ name: String, count: Int) throws(InspectionError) -> InspectedField {
         let part = InspectedField(name: name, bytes: bytes.prefix(count))
         guard part.bytes.count == count else { throw part.error }
@@ -128,7 +128,7 @@ struct InspectedField {
         return number
     }
 
-    /// Reads a binary number.
+    /// Reads a little-endian number of this many bytes.
     mutating func readNumber(bytes count: Int) throws(InspectionError) -> UInt64 {
         let number = bytes.prefix(count)
         bytes = bytes.dropFirst(count)

@@ -2,7 +2,7 @@ import LiveActivity
 
 /// When an activity began, the draws on its budget, and the spacing of its pushes. Times are UNIX milliseconds.
 public struct ActivityPace: Hashable, Sendable {
-    /// When Redis allowed the activity's newest start. Without a start: when Redis first learned of the activity.
+    /// When Redis allowed the activity's newest start. Without a start: when Redis took its first command or token.
     public internal(set) var beganAtMilliseconds: Int64
     /// When the bucket of priority 10 will be full again if nothing is drawn. A time in the past means that the
     /// bucket is full.

@@ -44,12 +44,12 @@ extension ActivityState {
     /// for a command that the scripts would let wait.
     package func verdict(on admission: StateAdmission<[UInt8]>, nowMilliseconds: Int64) -> StoreVerdict {
         var state = self
-        // Without a last push, neither the spacing nor a clock that was set back delays the command.
+        // Without a last push, the spacing delays no command.
         state.lastSendMilliseconds = 0
         return state.admit(admission, now: nowMilliseconds).0.verdict
     }
 
-    /// Returns what the scripts would answer to a start that no worker has claimed.
+    /// Returns what the scripts would answer to a start's record that has no claim yet.
     package func verdict(onStart version: Version, nowMilliseconds: Int64) -> StoreVerdict {
         var state = self
         return state.admitStart(version, claim: 0, previousClaim: nil, now: nowMilliseconds).0.verdict

@@ -26,8 +26,8 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         public var version: Version
         public var isSettled: Bool
         public var timestamp: Int64
-        /// The claim of the record that got the send verdict; nil once APNs has accepted the start. From then on
-        /// every record of the start gets `duplicate`.
+        /// The claim of the record that got the send verdict; nil once APNs has accepted the start (then every record
+        /// of the start gets `duplicate`), and in a state that was made from an inspection.
         public var claim: UInt64?
     }
 
@@ -121,7 +121,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         return (reply, expiry)
     }
 
-    /// Returns why an update or an end is refused; nil if it becomes the newest version or repeats it. (R11)
+    /// Returns why an update or an end is refused; nil if it may become the newest version, or repeats it. (R11)
     private func refusal(_ call: StateAdmission<[UInt8]>) -> StoreVerdict? {
         guard let newest = version else { return nil }
         if isEnded {
@@ -320,7 +320,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         return heldCommand == heldBefore ? expiry : .renewed
     }
 
-    /// Retires the token; false if the activity has another one. Makes the token's registration stale.
+    /// Retires the token and makes its registration stale. False if there is no token, another one, or a later one.
     private mutating func retire(by retirement: TokenRetirement<[UInt8]>) -> Bool {
         guard let token, token.isRetired(by: retirement) else { return false }
         retiredToken = RetiredToken(token)

@@ -148,7 +148,7 @@ package struct AudienceState: Sendable {
         return sendReply(admitted.grant)
     }
 
-    /// Returns why a command is refused; nil if it becomes the newest version or repeats it.
+    /// Returns why a command is refused; nil if it may become the newest version, or repeats it.
     private func refusal(_ call: AudienceAdmission<[UInt8]>, _ newest: NewestVersion) -> AudienceVerdict? {
         let ended = admitted?.isEnd ?? false
         if let admitted, isRepeat(call, admitted), newest.version == call.version {
@@ -198,9 +198,9 @@ package struct AudienceState: Sendable {
         return true
     }
 
-    /// Returns the number of ranges for a command. If a version of the last hour is not finished in all ranges, this
-    /// is the number of that version: with another number, the new ranges would overlap with its ranges. Otherwise
-    /// it is the caller's number.
+    /// Returns the number of ranges for a command. If a version of the last hour is not finished, this is the number of
+    /// that version: with another number, the new ranges would overlap with its ranges. Otherwise it is the caller's
+    /// number. If the number changes, deletes the checkpoints of the old ranges.
     private mutating func rangeCount(_ call: AudienceAdmission<[UInt8]>, now: Int64) -> UInt16 {
         let fanOutUnderWay = fanOuts.last {
             $0.totals == nil && now - $0.atMilliseconds < AudienceRecordLimits.rangeCountKeptMilliseconds
@@ -234,8 +234,8 @@ package struct AudienceState: Sendable {
 
     // MARK: - Ranges
 
-    /// The newest version for activities. Nil if a start is the newest, because a start reaches devices and
-    /// replaces no state of activities.
+    /// The newest version that was admitted for activities; nil if there is none. Also nil if a start is the newest,
+    /// because a start reaches devices and replaces no state of activities.
     private var newestForActivities: Version? { admitted.flatMap { $0.isStart ? nil : $0.version } }
 
     private mutating func claimRange(_ range: SegmentRange, claim: UInt64, now: Int64) -> AudienceReply<[UInt8]> {

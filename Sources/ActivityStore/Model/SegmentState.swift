@@ -167,7 +167,7 @@ struct StoredEntry: Sendable {
         identity = [isDevice ? 1 : 0] + entry.identifier
     }
 
-    /// How long the entry is kept after the registration or departure that made it.
+    /// The age, counted from `atMilliseconds`, up to which a page that is too long keeps the entry.
     var keptMilliseconds: Int64 {
         if isLeaving { return PageLimits.leavingKeptMilliseconds }
         return isDevice ? StoreLimits.deviceLifetimeMilliseconds : PageLimits.activityEntryAgeMaxMilliseconds

@@ -17,7 +17,7 @@ public struct TimetableEntry: Sendable, Equatable {
     /// When the end or the new start of the activity is due, UNIX milliseconds.
     public private(set) var dueMilliseconds: Int64
     private(set) var kind: Kind
-    /// The newest start, and the newest update that the activity shows. A new start needs both.
+    /// The newest start, which a new start repeats, and the newest update, whose state the new start shows.
     private(set) var start: KeptCommand<[UInt8]>?
     private(set) var shownUpdate: KeptCommand<[UInt8]>?
 

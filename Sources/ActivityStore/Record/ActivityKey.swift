@@ -2,9 +2,9 @@ import LiveActivity
 
 /// The format of an activity's key.
 ///
-/// A key is `{app=activity}`. ActivityKit names activities by UUIDs, so the 36 characters of a UUID are
-/// stored as sixteen bytes. The sign before them says how the UUID was written: `{app#…}` in lower case,
-/// `{app$…}` in upper case. A UUID in mixed case is stored as text.
+/// A key is `{app=activity}`. An id is often a UUID, because ActivityKit names activities by UUIDs. So the 36
+/// characters of a UUID are stored as sixteen bytes. The sign before them says how the UUID was written: `{app#…}` in
+/// lower case, `{app$…}` in upper case. A UUID in mixed case is stored as text.
 ///
 /// Short keys save time for two reasons. Redis reads a key's bytes about ten times for one admission, and it
 /// stores an argument of up to 44 bytes in a single piece of memory. A key with a UUID is binary and cannot be
@@ -13,7 +13,7 @@ public enum ActivityKey {
     static let lowercaseUUID = UInt8(ascii: "#")
     static let uppercaseUUID = UInt8(ascii: "$")
 
-    /// Returns the key of an activity.
+    /// Returns the key of an activity; empty if the app or the id is empty, or if the key would be too long.
     public static func key(app: [UInt8], activity: [UInt8]) -> [UInt8] {
         var key = [UInt8](repeating: 0, count: StoreKey.bytesMax)
         let count = app.withUnsafeBytes { app in
@@ -53,7 +53,7 @@ public enum ActivityKey {
 ///
 /// An activity's key is `{app=activity}` (see ``ActivityKey``), a device's is `{app/device}`. A bundle id
 /// contains neither sign, so a device's key is never an activity's. The braces make the app and the id the hash
-/// tag of a Redis cluster. Earlier builds used `{app:activity}` for an activity's hash.
+/// tag of a Redis cluster.
 enum StoreKey {
     /// The length of the longest key, in bytes.
     static let bytesMax = 1_024

@@ -16,8 +16,8 @@
 /// | 15–20 | the time of the last send verdict, server milliseconds |
 /// | 21–33 | the newest admitted version, see ``StoredVersion`` |
 /// | 34–39 | when the bucket of priority 10 will be full, server milliseconds; 0 before the first draw |
-/// | 40–44 | the last assigned timestamp, seconds, if it is not the newest version's own; otherwise unused |
-/// | 45–50 | when the token was registered, unregistered or retired, milliseconds |
+/// | 40–44 | the last assigned timestamp, seconds, if it is not the newest version's own; otherwise unused. A token that is read again (R25) raises it to the present second |
+/// | 45–50 | when the token was registered or unregistered, milliseconds; raised by 1 when the token is retired, or when an accepted end removes the activity from audiences |
 /// | 51– | the token |
 ///
 /// After the token come these parts, in this order, each only if it exists:
@@ -32,8 +32,8 @@
 /// | the held command | its version in digits (30) and the command; it exists in the states `h` to `l`, `x` and `y` |
 ///
 /// The 14 bytes of a start that is not accepted yet are: `a`, or `s` once the start is settled (1); the timestamp
-/// that Redis assigned to the start (5); and the claim of the record that got the verdict (8). Values of earlier
-/// builds have no accepted alert. ``AudienceList`` describes digests.
+/// that Redis assigned to the start (5); and the claim of the record that got the verdict (8). ``AudienceList``
+/// describes the digests of audiences.
 ///
 /// If the length of a value is not the sum of its parts, Causeway did not write the value, and only the call with
 /// this key fails. A value with only a token of 160 hexadecimal digits has 130 bytes; the allocator gives it a

@@ -43,6 +43,6 @@ enum StoredVersion {
 }
 
 extension Version {
-    /// Whether the timestamp has at most ten digits, so that the version can be stored.
+    /// Whether the timestamp is not negative and has at most ten digits, so that the version can be stored.
     var isStorable: Bool { (0...Limits.timestampMax).contains(timestamp) }
 }

@@ -6,11 +6,11 @@ import Redis
 /// the token. An activity's record has a number instead of the letter.
 ///
 /// Tokens are opaque, but all known tokens of Apple are lower-case hexadecimal digits. Such a token is
-/// packed, two digits in a byte, which saves a fifth of a hash.
+/// packed, two digits in a byte, which saves a fifth of a device's hash.
 enum TokenText {
     /// The maximum length of the token's part in the field `t`, where it follows the registration's time. The rest
-    /// of the token is in the field `u`. So no value of the hash has more than 64 bytes, and Redis keeps the
-    /// hash in its compact encoding (`hash-max-listpack-value`).
+    /// of the token is in the field `u`. So with a token of the usual 160 digits neither field has more than 64
+    /// bytes. A hash whose other fields are as short keeps Redis' compact encoding (`hash-max-listpack-value`).
     static let headBytesMax = 64 - StoredTime.digits
     /// The maximum length of a stored token: a letter, and ``StoreLimits/tokenBytesMax`` bytes that cannot be packed.
     static let bytesMax = StoreLimits.tokenBytesMax + 1
@@ -66,8 +66,8 @@ enum TokenText {
         }
     }
 
-    /// Packs a token. Returns false if the token is not an even number of lower-case digits; then a part of
-    /// the destination is overwritten.
+    /// Packs a token. Returns false if the token is not an even number of lower-case hexadecimal digits; then a part
+    /// of the destination may be overwritten.
     private static func pack(_ token: UnsafeRawBufferPointer, to destination: UnsafeMutableRawPointer) -> Bool {
         guard token.count % 2 == 0 else { return false }
         var allDigits: UInt8 = 0

@@ -7,13 +7,13 @@
 -- The time is the server's (TIME), so all workers decide by the same clock. KEYS[1] is the key. StoredRecord.swift
 -- says how an activity is stored.
 --
--- Replies. A reply is one string. It begins with a word; some words are followed by data that StoreSession
--- reads. After a start's `send` comes its timestamp.
--- An update or end that may be sent has another reply. If it keeps its own timestamp and gets the priority
--- that it asked for, the reply may be the activity's value as it was read. StoreSession then computes the
--- pushes left in the budget from this value and the clock. Otherwise the reply is a number: the timestamp
--- times 65,536, plus a digit for the priority times 16,384, plus the pushes left. The digit is 1 for
--- priority 5, 2 for 10, and 3 if the command asked for 10 and gets 5, because its budget is used up.
+-- Replies. Most replies are one string. It begins with a word; some words are followed by data that StoreSession
+-- reads. After a start's `send` comes the timestamp that Redis assigned to the start. The reply to a settlement
+-- begins with 0 or 1 instead of a word. An update or end that may be sent has another reply. If it keeps its own
+-- timestamp and gets the priority that it asked for, the reply may be the activity's value as it was read.
+-- StoreSession then computes the pushes left in the budget from this value and the clock. Otherwise the reply is a
+-- number: the timestamp times 65,536, plus a digit for the priority times 16,384, plus the pushes left. The digit
+-- is 1 for priority 5, 2 for 10, and 3 if the command asked for 10 and gets 5, because its budget is used up.
 --
 -- Batches. Updates, ends and settlements come in batches, because calling a script costs nearly as much as an
 -- admission. KEYS are the keys. ARGV[1] is one string with all calls (CallBatch.swift); the paces follow. One
@@ -23,66 +23,68 @@
 -- fail the whole batch. Only the clock is read once for all keys. If an earlier call may have the same key, a
 -- bit of the later call says so, and the script reads the value again.
 --
--- The reply to a batch is an array. First it has the replies in the order of the keys. Then, in the same
--- order, it has the values of those updates and ends that are answered with a number: as they were read, up
--- to the end of the accepted alert. Last comes the clock, if a reply needs it. If the array would have only
--- one element, the reply is this element alone. The replies of a batch have limited room for held commands.
--- If a held command does not fit any more, the script answers an update or end with `wait` (one millisecond),
--- and a registration with `full`.
+-- The reply to a batch is an array. First it has the replies in the order of the keys. Then, in the same order, it
+-- has the values of those updates and ends that are answered with a number, up to the end of the accepted alert:
+-- as they were read, or already with the new token that the command brought. Last comes the clock, if a reply may
+-- need it. If the array would have only one element, the reply is this element alone. The replies of a batch have
+-- limited room for held commands. If a held command does not fit any more, the script answers an update or end
+-- with `wait` (one millisecond), and a registration with `full`.
 --
 -- All other operations have a letter as their first argument. Registrations of activities come in batches too
--- (RegistrationBatch.swift), together with confirmations that audiences know of departures. The reply to such
--- a batch is an array with a word for each call; to a single call it is the word. All further operations come
--- alone.
+-- (RegistrationBatch.swift), together with confirmations that audiences know of departures. The reply to such a
+-- batch is an array with a reply for each call; a single call gets its reply without an array. All further
+-- operations come alone.
 --
--- Audiences. An activity that is or was in audiences stores two lists after its token: its audiences, and the
--- audiences that may not know yet that it left them. It leaves audiences when its token is retired, its end
--- is accepted, it is unregistered, or a registration no longer names them. The reply then has a `=`, the
--- stored time of the registration, and the digests of all audiences that the activity left. Later replies
--- repeat this part until a worker confirms it with the same time. Until then the script answers an update or
--- end with `leaves`. `registered+` says that the activity was in all named audiences before. For an activity
--- in an audience, the script does not know the shown state, because a push to the audience may have replaced
--- it.
+-- Audiences. An activity that is in audiences, or has left audiences that may not know it yet, stores two lists
+-- after its token: its audiences, and the audiences that may not know yet that it left them. It leaves audiences
+-- when its token is retired, its end is accepted, it is unregistered, or a registration no longer names them. The
+-- reply then has a `=`, the stored time of the registration, and the digests of all audiences that the activity
+-- left. Later replies to settlements (except of a 429), unregistrations, and registrations that name audiences
+-- repeat this part until a worker confirms it with the same time. Until then the script answers an update or end
+-- with `leaves`. `registered+` says that the activity was in all named audiences before. For an activity in an
+-- audience, the script does not know the shown state, because a push to the audience may have replaced it.
 --
--- Expiry. An operation that changes a value's length, newest version or token writes the whole value with a
--- new expiry. A send verdict overwrites only a part of the value and keeps the expiry; the first one in each
--- 1,000 seconds renews the expiry. A settlement that only changes the state and the digest keeps the expiry.
--- The key of every activity and device expires, so every eviction policy of Redis except `noeviction` may drop
--- it. If Redis has such a policy, the worker warns when it connects.
+-- Expiry. A send verdict for an update or end that changes neither the value's length nor its token overwrites
+-- only a part of the value and keeps the expiry; the first one in each 1,000 seconds renews the expiry. A
+-- settlement that only changes the state and the digest keeps the expiry too. Every other change of an activity
+-- writes the whole value with a new expiry. The key of every activity and device expires, so every eviction policy
+-- of Redis except `noeviction` may drop it. If Redis has such a policy, the worker warns when it connects.
 --
--- Speed. These are slow in Redis' Lua: a call of Redis, a call of a function, a new string (eight
--- instructions for each of its bytes, because Lua hashes it), a conversion between number and text, each
--- number that is read from a string, and each of Lua's own instructions (about fifty of the processor's). So
--- the script has one long loop without functions of its own. States are numbers, not letters. Several
--- neighbouring fields are read as one number of at most 52 bits. The value as it was read serves as a reply.
--- Usual updates and settlements of activities without rare parts take a short path before everything else.
--- The long path would decide the same.
+-- Speed. These are slow in Redis' Lua: a call of Redis, a call of a function, a new string (eight instructions for
+-- each of its bytes, because Lua hashes it), a conversion between number and text, each number that is read from a
+-- string, and each of Lua's own instructions (about fifty of the processor's). So updates, ends and settlements
+-- have one long loop without functions of its own. States are numbers, not letters. Several neighbouring fields
+-- are read as one number of at most 52 bits. The value as it was read serves as a reply. Usual updates and
+-- settlements of activities without rare parts take a short path before everything else. The long path would
+-- decide the same.
 --
--- Starts. A start may be sent only once, but a worker asks again if the reply was lost. The claim identifies
--- the one record of the start that may be sent. A worker asks again with a claim only while APNs has processed
--- no push of this record. So the script repeats the verdict and the timestamp, and changes nothing. Every
--- other record of the start gets `unknown` or, once the start is settled, `duplicate`, and changes nothing. A
--- settlement as `unknown` keeps the claim, because a worker may still be about to send the record that has the
--- claim. A record that was deferred has a new claim and names its previous one. The first record that names
--- the stored claim replaces it. The script refuses to repeat a verdict in two cases only: an end has come
--- since, or a newer state has come and the activity has a token, so it lives without this start.
+-- Starts. A start may be sent only once, but a worker asks again if the reply was lost. The claim identifies the
+-- one record of the start that may be sent. A worker asks again with a claim only while APNs has processed no push
+-- of this record. So the script repeats the verdict and the timestamp, and changes nothing. Every other record of
+-- the start gets `unknown` or, once the start is settled, `duplicate`, and changes nothing. A settlement as
+-- `unknown` keeps the claim, because a worker may still be about to send the record that has the claim. A record
+-- that was deferred has a new claim and names its previous one. The first record that names the stored claim
+-- replaces it. The script refuses to repeat a verdict in two cases only: an end has come since, or the activity
+-- has a token although a newer state has come or the start is settled. In the second case the activity lives
+-- without this push.
 --
--- Budget. The bucket is one number, the time at which it will be full if nothing more is drawn (the generic
--- cell rate algorithm). A draw moves that time by one interval. The time may not be further ahead than the
--- intervals of a full bucket. A version draws once, however often it is repeated. A version that asked for
--- priority 10 and got 5 may draw when it is admitted again. A draw is not refunded if the push fails, because
--- the phone may have counted the push.
+-- Budget. A bucket is one number, the time at which it will be full if nothing more is drawn (the generic cell
+-- rate algorithm). A draw moves that time by one interval. The time may not be further ahead than the intervals of
+-- a full bucket. A version draws once, however often it is repeated. A version that asked for priority 10 and got
+-- 5 may draw when it is admitted again. The draw of an update or end is not refunded if the push fails, because
+-- the phone may have counted the push. The draw of a start that was not sent is refunded (settle.lua).
 --
--- Devices. A device's hash has the fields `t u w d m`, each followed by `:` and the attributes type. `t` and
--- `u` are the token, `w` the held starts, `d` the last token that APNs has declared dead, `m` the audiences
--- that the registration of this type names. Two fields are for all types. `l` has the time of the last
--- departure, and the audiences that may not know yet that the device left them. `s` has the time at which the
--- bucket of starts will be full. After the first refund, the sum of all refunds in milliseconds follows.
+-- Devices. A device's hash has the fields `t u w d m`, each followed by `:` and the attributes type. `t` and `u`
+-- are the time of the registration (or of its end) and the token, `w` the held starts, `d` the last token that
+-- APNs has declared dead, `m` the audiences that the registration of this type names. Two fields are for all
+-- types. `l` has the time of the last departure, and the audiences that may not know yet that the device left
+-- them. `s` has the time at which the bucket of starts will be full. After the first refund, the sum of all
+-- refunds in milliseconds follows.
 --
--- States of the newest version. An upper-case letter says that the version is an end. Then only a start opens
--- the activity again. A newer version begins at `w`, `a`, `b` or `s` and drops the held command. If the held
--- command has an alert, the newer version begins at `x` or `y` instead, and the script keeps the held command
--- until the newer version is settled. The reason: the newer version carries that alert, but its worker may
+-- States of the newest version. An upper-case letter says that the version is an end. Then only a start opens the
+-- activity again. A newer version begins at `w`, `a`, `b` or `s` and drops the held command. If the held command
+-- has an alert, the newer version begins at `x` or `y` instead of `w` or `a`, and the script keeps the held
+-- command until the newer version is settled. The reason: the newer version carries that alert, but its worker may
 -- die, and then another worker may bring the version again without the alert.
 --
 --     n NO_VERSION      there is no version yet
@@ -94,7 +96,7 @@
 --     i l HELD_ALERT, SENDING_HELD_ALERT              as `h` `k`, and the held command has an alert
 --     x y WAITING_OLDER_ALERT, SENDING_OLDER_ALERT    as `w` `a`, and an older command with an alert is held: `x` to `y` by a send verdict
 --     s SETTLED         settled
---     f NOT_SHOWN       settled without having been shown: after an end in this state a newer end may follow; to `w` by `reopen`
+--     f NOT_SHOWN       settled, not shown: a newer end may follow such an end; to `w` by `reopen`, `s` by an acceptance
 
 local byte, char, sub, call = string.byte, string.char, string.sub, redis.pcall
 local read, pack = struct.unpack, struct.pack
@@ -102,7 +104,7 @@ local read, pack = struct.unpack, struct.pack
 -- verdict does not renew the expiry.
 local ACTIVITY_LIFETIME = '@ACTIVITY_LIFETIME_MILLISECONDS@'
 local UPDATES_SECONDS = @UPDATES_SECONDS@
--- The value of an activity that Redis does not know.
+-- The value of an activity that Redis does not know. The loop also reads it in place of a value that is too short.
 local UNKNOWN = '\0\0\0\0\0\0\0\0\0\0\0\0\0n\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0'
 local MALFORMED = {err = 'MALFORMED the value is not an activity of Causeway'}
 local operation = ARGV[1]
@@ -128,16 +130,17 @@ if #operation > 1 then
   local oldIndex
   -- The index of the last call whose command a worker read again because the server lost data.
   local againIndex
-  -- What the last update or end asked for. Most often the next one asks for the same, so the script computes
-  -- these variables only if the next one asks for something else.
+  -- What the last call asked for, except the most frequent settlement (an acceptance without further parts). Most
+  -- often the next call asks for the same, so the script computes these variables only if it asks for something
+  -- else.
   local asked, numberOfPace, isHigh, mayUseReserve
   local format = RECORD
-  -- `shape` is a value's first seven bytes as one number: the last second in which the activity takes
-  -- updates, the length of its token with two flags, and the token's form with more flags. If `shape` is
-  -- between `shapeMin` and `shapeMax`, the value is usual: it has the length, form and flags of the last usual
-  -- value, and its activity still takes updates. If its pace and bucket are also those of the last usual value,
-  -- two comparisons decide. The command may be sent at once if the last push was not after `sentMax`, and gets
-  -- priority 10 if the bucket will be full not after `fullMax`.
+  -- `shape` is a value's first seven bytes as one number: the last second in which the activity takes updates, the
+  -- length of its token with two flags, and the token's form with more flags. If `shape` is between `shapeMin` and
+  -- `shapeMax`, the value is usual: it has the length, form and flags of the last usual value, and its activity still
+  -- takes updates. If its pace and bucket are also those of the last usual value, two comparisons decide. The command
+  -- may be sent at once if the last send verdict was not after `sentMax`, and gets priority 10 if the bucket will be
+  -- full not after `fullMax`.
   local shapeMin, shapeMax, usualSize = math.huge, 0, -1
   local usualPace, sentMax, fullMax, fullMaxOfReserve, nextFull
   -- Which pace and bucket were read last, and their numbers.
@@ -645,8 +648,8 @@ local key = KEYS[1]
 local DEVICE_LIFETIME = @DEVICE_LIFETIME_MILLISECONDS@
 local HELD_STARTS_MAX = @HELD_STARTS_MAX@
 local TIMESTAMP_MAX, TIME_MAX = @TIMESTAMP_MAX@, @TIME_MAX@
--- The total length of the held commands that the replies of this batch have so far. The replies of a batch
--- have limited room for held commands.
+-- The total length of the held commands that belong to the replies of this batch so far, including the commands
+-- for which there was no room.
 local heldBytes = 0
 
 -- Returns the digests of `list` that `other` does not have.
@@ -835,7 +838,7 @@ local function perform(operation, key, value, at, newForm, newToken, after, freq
       local _, seconds = serverTime()
       if lifeEnd == 0 then lifeEnd = seconds + UPDATES_SECONDS end
       -- Pushes from before the loss of data may have had timestamps above those of their commands, and phones
-      -- ignore lower timestamps. So the next timestamp is one above the present second.
+      -- ignore lower timestamps. So the next timestamp is above the present second.
       if source == @FROM_READING_AGAIN@ and seconds > last then
         if stateByte % @HAS_DRAWN@ >= @OWN_TIMESTAMP@ then kept = kept - @OWN_TIMESTAMP@ end
         behind = sub(value, @STATE@ + 1, @ASSIGNED@ - 1) .. pack('<I5', seconds)

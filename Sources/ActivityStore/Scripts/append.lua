@@ -6,15 +6,15 @@
 --
 --     0    the page does not exist, has other bounds, or takes no more entries: nothing was changed
 --     1    the entry was added
---     2    the entry was added, and the worker must call `arrange`, which rearranges the page or renews its expiry
+--     2    the entry was added, and the page needs the script `arrange`, which rearranges the page or renews its expiry
 --
 -- The script adds each entry separately. If Redis answers with an error, the error is the reply to this entry only.
 --
 -- Memory. When a string grows, Redis reserves twice its new length. So a page that only grew by APPEND would take
--- nearly twice its bytes. Therefore the script limits the memory of a page to a capacity. When the page has outgrown
--- it, the script writes the page again. First a SETRANGE writes one byte at the end of the first half of the next
--- capacity, so that Redis reserves exactly this capacity. Then another SETRANGE writes the entries, over the zeros in
--- front of this byte and beyond it.
+-- nearly twice its bytes. Therefore the script limits the memory of a page to a capacity. When the page has
+-- outgrown it, the script writes the page again, except a page that `arrange` must shorten first. First a SETRANGE
+-- writes one byte at the end of the first half of the next capacity, so that Redis reserves exactly this capacity.
+-- Then another SETRANGE writes the entries, over the zeros in front of this byte and beyond it.
 --
 -- Speed. Most of an entry's cost is in the calls of Redis: two for each entry, and five more for the few
 -- entries that make a page outgrow its capacity. Lua hashes each byte of a string that it gets or makes, so

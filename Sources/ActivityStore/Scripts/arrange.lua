@@ -1,16 +1,16 @@
 -- The script `arrange`: makes a page that does not exist, or renews the expiry of a page. If the page is too
 -- long, the script also drops the outdated entries: those that a later entry of the same member replaces, and
--- those of members that are too old. If the page is still long, the script splits it.
+-- those that are too old. If the page is still long, the script splits it.
 --
 -- A page has the members whose positions (hashes of their ids) are between its bounds. KEYS are the segment's
--- directory, the page, and the page that a split makes of the upper half. The third key is omitted if the
--- page has only one position. ARGV are the lower bound of the page, the lower bound of the next page (zeros
--- for none) and the middle between the two (empty without a third key), four bytes each, and `1` if a device
--- joins.
+-- directory, the page, and the page that a split makes of the upper half. The third key is omitted if the page has
+-- only one position. ARGV are the lower bound of the page, the lower bound of the next page (zeros for none) and
+-- the middle between the two (empty without a third key), four bytes each, and `1` if the entry is a device's.
 --
 -- The reply is the directory: the lower bounds of the segment's pages, four bytes each, ascending. If the
--- directory does not have these bounds of the page, the script changes nothing. The directory lives at least
--- as long as its pages.
+-- directory does not exist and the page is not the only one of its segment, the reply is empty. In this case, and
+-- if the directory does not have these bounds of the page, the script changes nothing. The directory lives at
+-- least as long as its pages.
 
 local call, byte, char, sub = redis.call, string.byte, string.char, string.sub
 local read, pack = struct.unpack, struct.pack
@@ -51,7 +51,8 @@ end
 if ARGV[4] == '1' then flags = 1 end
 local lifetime = flags == 1 and @PAGE_DEVICE_LIFETIME@ or @PAGE_ACTIVITY_LIFETIME@
 
--- Writes a page so that Redis reserves exactly its capacity; append.lua explains the steps.
+-- Writes a page. If the page fills more than half of its capacity, Redis reserves exactly the capacity; append.lua
+-- explains the steps.
 local function write(key, lowerBound, nextBound, entries)
   local size = @PAGE_HEADER_BYTES@ + #entries
   local block = size + @STRING_OVERHEAD@

@@ -23,8 +23,9 @@
 -- | 22 | twice the number of its broadcasts, plus 1 once all ranges and broadcasts are finished |
 --
 -- A range in a field's name is the number of ranges and the range's index (2 bytes each). In this script, `fanOut` is
--- the name of a fan-out. The keeper of channels writes `hp` and `hs`. Versions are stored as in an activity's value.
--- Numbers are little-endian. The record lives for 25 hours after its last change.
+-- the name of a fan-out. Rounds of starts have their claims and checkpoints in a record of their own, under another
+-- digest. The keeper of channels writes `hp` and `hs`. Versions are stored as in an activity's value. Numbers are
+-- little-endian. The record lives for 25 hours after its last change, except the removal of a channel.
 
 local call, sub, char = redis.call, string.sub, string.char
 local read, pack = struct.unpack, struct.pack
@@ -85,8 +86,8 @@ local function positionOfFanOut(list, fanOut)
   end
 end
 
--- Returns the newest version that was admitted to be sent to activities; empty if a start is the newest, because a
--- start reaches devices and replaces no state of activities.
+-- Returns the newest version that was admitted to be sent to activities; empty if none was admitted. Also empty if a
+-- start is the newest, because a start reaches devices and replaces no state of activities.
 local function newestAdmitted()
   local admitted = call('HGET', key, 'a')
   if not admitted then return '' end
@@ -217,8 +218,9 @@ end
 
 if operation == 'p' then
   -- Records checkpoints. The arguments are a range, a claim and a text for each checkpoint. The reply has the
-  -- newest admitted version, and a number for each checkpoint: 1 if it was recorded; 0 if another worker has
-  -- claimed the range; 2 if the range has no claim, which means that the server has lost its data and the members.
+  -- newest admitted version, and a number for each checkpoint: 1 if it was recorded; 0 if the range has another claim:
+  -- another worker's, or an older one after a failover; 2 if the range has no claim: the server has lost data, so
+  -- members may be missing too.
   local names, owners, fields, replies = {}, {}, {}, {newestAdmitted()}
   for at = 2, #ARGV, 3 do names[#names + 1] = 'c' .. ARGV[at] end
   for index, owner in ipairs(call('HMGET', key, unpack(names))) do owners[names[index]] = owner end

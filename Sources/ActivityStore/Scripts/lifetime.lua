@@ -1,20 +1,20 @@
 -- The script `lifetime`: keeps the timetables of the activities whose policy limits their lifetime. It adds an
 -- activity when its life begins, and removes it when the life has ended.
 --
--- KEYS[1] is a timetable: a sorted set of activities by the time at which they are due (LifetimeKey.swift).
--- The hash with a `+` at the end of its key has three words for each of these activities. The first is `b` if
--- a start began the life, `a` if no start is known and a record showed the activity alive, `r` if the activity
--- waits for a new start. The second is the time of the start, of the record or of the new start. The third
--- says how often workers have claimed the activity since then.
--- If the policy restarts the activity, two more hashes have its newest start (`*` at the end of the key) and
--- the newest update that it shows (`=`), each after its version. ARGV[1] is the operation, ARGV[2] the
--- activity's key. The operations bring their own times, so an operation that is repeated after hours has the
--- same effect.
+-- KEYS[1] is a timetable: a sorted set of activities by the time at which they are due (LifetimeKey.swift). The
+-- hash with a `+` at the end of its key has three words for each of these activities. The first is `b` if a start
+-- began the life, `a` if no start is known and a record showed the activity alive, `r` if the activity waits for a
+-- new start. The second is the time of the start, of the record or of the new start. The third says how often
+-- workers have claimed the activity since then. If the policy restarts the activity, two more hashes have its
+-- newest start (`*` at the end of the key) and its newest update (`=`), whose state the new start shows. Each
+-- command comes after its version. ARGV[1] is the operation, ARGV[2] the activity's key. No operation
+-- but `c` reads the clock, so the others have the same effect if they are repeated after hours.
 --
--- The operations: `b` a start began a life; `a` the activity was seen alive; `m` a newer state came after the
--- end and is kept; `e` the end that a worker's LifetimeKeeper made has ended the life; `x` another end was
--- admitted; `o` the life has ended, or the policy no longer limits it; `c` asks whether the life continues. The
--- answer to `c` is `retry` if the life continues, otherwise `superseded`. The answer to all others is `settled`.
+-- The operations: `b` a start began a life; `a` the activity was seen alive; `m` a newer state came after the end,
+-- and is kept if the timetable still has the activity; `e` the end that a worker's LifetimeKeeper made has ended
+-- the life; `x` another end was admitted; `o` the life has ended, or the policy no longer limits it; `c` asks
+-- whether the life continues. The answer to `c` is `retry` if the life continues, otherwise `superseded`. The
+-- answer to all others is `settled`.
 
 local call = redis.call
 local timetable, lives = KEYS[1], KEYS[1] .. '+'
