@@ -9,7 +9,8 @@ enum Workload: String, CaseIterable {
     case paired
     /// A backlog: nine of ten commands are replaced.
     case backlog
-    /// Each command is sent. All activities get the same state, and the app has shapes.
+    /// Each command is sent. All activities get the same state, and the app has shapes. The state is compared with the
+    /// shapes only once.
     case shaped
     /// Each command is sent and has a new state.
     case changing
@@ -20,8 +21,8 @@ enum Workload: String, CaseIterable {
     /// Each command is sent. 98 states take turns. The keys of each have another order than in the six states
     /// before it.
     case alternating
-    /// Each command is sent. 98 states take turns, and the app has shapes. Each state was compared with the
-    /// shapes in an earlier turn.
+    /// Each command is sent. 98 states alternate, and the app has shapes. Each state is compared with the shapes only
+    /// the first time, because the core remembers that it fits.
     case alternatingShaped = "alternating-shaped"
     /// Each command is sent and has a new state. Its keys have another order than in the six states before it.
     case unlike
@@ -61,8 +62,9 @@ enum Workload: String, CaseIterable {
     }
 }
 
-/// Update commands of many activities, as a producer of scores would write them: about 400 bytes each. They
-/// are prepared in memory, and a new timestamp turns a prepared command into a new one.
+/// Update commands of many activities, as a producer of scores would write them: about 400 bytes each, or 600 with the
+/// states of a cricket match. The commands are prepared in memory, and a new timestamp turns a prepared command into a
+/// new one.
 struct Feed: ~Copyable {
     static let firstTimestamp: Int64 = 1_790_000_000
     static let app = Array("com.example.scores".utf8)

@@ -1,6 +1,6 @@
 import Foundation
 
-/// The fields of a command, declared for `JSONDecoder`. The other decoders read the same fields.
+/// The fields of a command, declared for `JSONDecoder`, which here reads neither the content state nor the payload.
 struct CodableCommand: Decodable {
     struct Aps: Decodable {
         struct Alert: Decodable {

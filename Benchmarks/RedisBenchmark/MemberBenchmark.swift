@@ -26,7 +26,7 @@ final class MemberBenchmark: AudienceStoreHandler {
     private var audience = AudienceDigest(value: 0)
     private var joinedCount = 0
     private var failure: RedisError?
-    /// The page numbers of each segment, from its directory.
+    /// The lower bounds of each segment's pages, from the segment's directory.
     private var directories: [[UInt32]] = []
     private var pagesReadCount = 0
     private var membersReadCount = 0

@@ -64,7 +64,7 @@ final class RedisServerProcess {
 
     var usedMemoryBytes: Int { runClient("INFO", "memory").field("used_memory").flatMap { Int($0) } ?? 0 }
 
-    /// The number of script calls since the server started.
+    /// The number of EVALSHA commands since the server started.
     var scriptCallCount: Int {
         let text = runClient("INFO", "commandstats").field("cmdstat_evalsha") ?? ""
         return Int(text.drop { $0 != "=" }.dropFirst().prefix { $0 != "," }) ?? 0

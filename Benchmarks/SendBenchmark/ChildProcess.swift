@@ -5,7 +5,7 @@ import Reactor
 struct ChildProcess {
     let identifier: pid_t
     private let output: UnsafeMutablePointer<FILE>?
-    /// The child's standard input. The child ends when the parent closes it.
+    /// The child's standard input. `serve` and `relay` end when the parent closes it.
     private let input: Int32
 
     init(_ words: [String]) throws(SystemError) {

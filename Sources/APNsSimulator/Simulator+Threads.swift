@@ -32,8 +32,8 @@ extension Simulator {
         } catch let error as SimulatorError {
             throw error
         } catch {
-            // The thread did not start, so it is not in `running.threads`, and `stopThreads` does not wait
-            // for it.
+            // A mailbox or the thread could not be created. The thread is not in `running.threads`, so `stopThreads`
+            // does not wait for it.
             throw SimulatorError(.cannotListen, "\(error)")
         }
     }

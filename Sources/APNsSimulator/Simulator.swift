@@ -3,9 +3,8 @@ import Synchronization
 
 /// A simulated APNs with the phones behind it.
 ///
-/// The service speaks HTTP/2 over TLS and makes APNs' checks, with Apple's statuses, reasons and
-/// headers. Accepted pushes reach simulated phones, whose Lock Screens follow ActivityKit's rules. A
-/// test can query each phone.
+/// The service speaks HTTP/2, usually over TLS, and makes APNs' checks, with Apple's statuses, reasons and headers.
+/// Accepted pushes reach simulated phones, whose Lock Screens follow ActivityKit's rules. A test can query each phone.
 ///
 ///     let simulator = Simulator(configuration)
 ///     try await simulator.start()
@@ -50,7 +49,7 @@ public final class Simulator: Sendable {
     public var port: UInt16 { running?.port ?? 0 }
     /// Port of the service that manages channels; 0 while it is not running.
     public var managementPort: UInt16 { running?.managementPort ?? 0 }
-    /// Port of the HTTP control interface; 0 if there is none.
+    /// Port of the HTTP control interface; 0 if there is none, or while the service is not running.
     public var interfacePort: UInt16 { running?.interfacePort ?? 0 }
     /// The PEM file of the certificate authority that clients must trust. Nil if the service does not run, or
     /// if the simulator did not make the authority.
@@ -233,7 +232,7 @@ public final class Simulator: Sendable {
         }
     }
 
-    /// Removes all apps, phones, activities, registrations and counts, and clears the faults. Does not close
+    /// Removes all apps, phones, activities, channels, registrations and counts, and clears the faults. Does not close
     /// connections and does not set the clock back.
     public func reset() async throws(SimulatorError) {
         let (environment, rules) = (configuration.environment, configuration.rules)
@@ -273,7 +272,7 @@ public final class Simulator: Sendable {
         try await onEveryThread { $0.setFaults(faults, of: isOfManagement ? .management : .push) }
     }
 
-    /// Sends a GOAWAY on every connection that has not received one yet.
+    /// Sends a GOAWAY on every established connection of both services that has not received one yet.
     public func sendGoAway(_ goAway: GoAway = GoAway()) async throws(SimulatorError) {
         if let problem = goAway.problem { throw SimulatorError(.invalidRequest, problem) }
         try await onEveryThread { $0.sendGoAwayToAll(goAway) }
@@ -285,7 +284,7 @@ public final class Simulator: Sendable {
         try await onEveryThread { $0.cutAllConnections() }
     }
 
-    /// Leaves all connections half open: nothing is sent on them any more, and PINGs are not answered.
+    /// Leaves all established connections half open: nothing is sent on them any more, and PINGs are not answered.
     ///
     /// - Parameter stopsReading: whether to read nothing either, so that the client's socket buffer fills up.
     public func silenceConnections(stopsReading: Bool = false) async throws(SimulatorError) {

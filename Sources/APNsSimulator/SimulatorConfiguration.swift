@@ -31,11 +31,11 @@ public struct SimulatorConfiguration: Sendable {
     }
 
     public struct Limits: Sendable {
-        /// SETTINGS_MAX_CONCURRENT_STREAMS until the first valid provider token.
+        /// SETTINGS_MAX_CONCURRENT_STREAMS while a connection has no valid provider token.
         public var streamsBeforeAuthentication: UInt32 = 1
-        /// SETTINGS_MAX_CONCURRENT_STREAMS after the first valid provider token.
+        /// SETTINGS_MAX_CONCURRENT_STREAMS with a valid provider token, unless ``Faults/concurrentStreams`` is set.
         public var concurrentStreams: UInt32 = 1_000
-        /// The most connections at one time. Further connections are closed at once.
+        /// The most connections of a thread at one time. Further connections are closed at once.
         public var connections = 4_096
         /// The most requests in flight on all connections of a thread. Further requests are refused
         /// (REFUSED_STREAM).
@@ -55,16 +55,17 @@ public struct SimulatorConfiguration: Sendable {
     public var security: Security
     public var keys: [Key]
     public var environment = Environment.production
-    /// Threads that serve requests. With one thread, no push takes a lock.
+    /// Threads that serve requests, 1 to 64. With one thread, no push takes a lock.
     public var threads = 1
     public var limits = Limits()
     public var faults = Faults()
     public var rules = DeviceRules()
     public var channelRules = ChannelRules()
-    /// A file to which every push is written as a line of JSON; nil: none. The start overwrites the file.
+    /// A file to which every push and broadcast is written as a line of JSON; nil: none. The start overwrites the file.
     /// Each push takes about 400 bytes.
     public var pushLog: String?
-    /// The seed of the random tokens, identifiers and faults; nil: a new seed at each start.
+    /// The seed of the random tokens, channel ids, response ids and faults; nil: a random seed. After a reset, only the
+    /// tokens and channel ids begin again from the seed.
     public var seed: UInt64?
 
     public init(security: Security, keys: [Key]) {
@@ -88,7 +89,7 @@ public struct SimulatorError: Error, Sendable, Equatable, CustomStringConvertibl
         self.reason = reason
     }
 
-    /// The error of an address on which the service cannot listen.
+    /// The error of an address on which a service or the control interface cannot listen.
     init(_ address: SocketAddress, _ error: SystemError) {
         self.init(.cannotListen, "cannot listen on \(address): \(error.reason)")
     }

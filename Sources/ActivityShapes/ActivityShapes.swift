@@ -59,6 +59,7 @@ public enum ActivityShapes {
     }
 
     /// Returns the shape of a value's type, recorded from the value.
+    /// - Throws: the error of encoding or decoding the value.
     public static func shape<Value: Codable>(of example: Value) throws -> FieldShape {
         let json = try JSONEncoder().encode([example])
         // Throws if the type cannot decode its own example. The recorder would record a wrong shape from such
@@ -68,7 +69,7 @@ public enum ActivityShapes {
         return Recorder.shape(of: Value.self, from: value, depth: 0)
     }
 
-    /// Returns the text of a file of shapes. Equal types give equal texts.
+    /// Returns the text of a file of shapes. Equal shapes in the same order give equal texts.
     public static func text(app: String, _ activities: [Activity]) -> String {
         let types = activities.map { activity in
             """
@@ -90,7 +91,7 @@ public enum ActivityShapes {
             """
     }
 
-    /// Replaces the file in one step, so that a write that fails leaves the old file.
+    /// Creates the file, or replaces it in one step, so that a write that fails leaves the old file.
     public static func write(app: String, _ activities: [Activity], to file: URL) throws {
         try Data(text(app: app, activities).utf8).write(to: file, options: .atomic)
     }

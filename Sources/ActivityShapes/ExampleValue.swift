@@ -1,4 +1,4 @@
-/// A JSON value: an example, or a part of an example.
+/// A JSON value: an example, a part of an example, or a value that tests what an enum decodes.
 enum ExampleValue: Codable, Sendable {
     case null
     case bool(Bool)

@@ -1,6 +1,6 @@
 /// The form of the JSON value from which a Swift value is decoded.
 ///
-/// A file of shapes writes it as `"int"`, `"string?"`, `{"array": "date"}`, `{"enum": ["a", "b"]}` or
+/// A file of shapes writes it for example as `"int"`, `"string?"`, `{"array": "date"}`, `{"enum": ["a", "b"]}` or
 /// `{"object": {…}}`.
 public indirect enum FieldShape: Equatable, Sendable {
     /// A value whose kind a file of shapes names with one word: `string`, `int`, `date` and others.
@@ -14,7 +14,7 @@ public indirect enum FieldShape: Equatable, Sendable {
     case object([String: FieldShape])
     case optional(FieldShape)
 
-    /// The shape of a value whose decoding the recorder cannot describe. It allows every value.
+    /// The shape of a value whose decoding the recorder cannot describe. It allows any value, null and a missing value.
     public static let any = FieldShape.scalar("any")
 
     var isOptional: Bool { if case .optional = self { true } else { false } }
@@ -22,8 +22,8 @@ public indirect enum FieldShape: Equatable, Sendable {
     /// The same shape, but null or a missing value is allowed too.
     var asOptional: FieldShape { isOptional || self == .any ? self : .optional(self) }
 
-    /// Returns a shape that allows all values of both shapes. Shapes of different kinds, such as `string` and
-    /// `int`, give `any`.
+    /// Returns a shape that allows all values of both shapes. Shapes that cannot be merged, such as `string` and `int`,
+    /// give `any`.
     func merged(with other: FieldShape) -> FieldShape {
         if self == other { return self }
         switch (self, other) {

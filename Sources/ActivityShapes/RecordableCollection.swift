@@ -1,6 +1,7 @@
 import Foundation
 
-/// A collection whose shape follows from its elements' shapes, so the collection itself is not decoded.
+/// A collection, or `Optional`. Its shape follows from the shapes of its elements or of its wrapped value, so the
+/// recorder finds the shape without decoding the collection itself.
 protocol RecordableCollection {
     static func shape(from example: ExampleValue?, depth: Int) -> FieldShape
 }
@@ -19,8 +20,9 @@ extension Set: RecordableCollection where Element: Decodable {
 
 extension Dictionary: RecordableCollection where Key: Decodable, Value: Decodable {
     static func shape(from example: ExampleValue?, depth: Int) -> FieldShape {
-        // JSON has a dictionary as an object only if its keys are strings or integers, else as an array of
-        // keys and values. No shape describes such an array, or an object whose keys are numbers.
+        // `Codable` writes a dictionary as an array of keys and values, unless the key type is `String`, `Int` or
+        // conforms to CodingKeyRepresentable. No shape describes such an array, or which keys a type other than
+        // `String` allows.
         guard Key.self == String.self else { return .any }
         var values: [ExampleValue] = []
         if case .object(let members)? = example { values = members.sorted { $0.key < $1.key }.map(\.value) }

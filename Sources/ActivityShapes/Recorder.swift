@@ -1,7 +1,7 @@
 import Foundation
 
-/// A `Decoder` that records which values a type decodes. It returns the values of an example, and invents
-/// values that the example lacks.
+/// A `Decoder` that records which values a type decodes. It returns the values of an example, and invents values for
+/// fields that the example lacks or has as null.
 struct Recorder: Decoder {
     /// The maximum depth of nested types. It ends the recording of a type that contains itself: deeper values
     /// have the shape `any`.
@@ -15,17 +15,18 @@ struct Recorder: Decoder {
     var codingPath: [any CodingKey] { [] }
     var userInfo: [CodingUserInfoKey: Any] { [:] }
 
-    /// The values that one type has decoded.
+    /// What one type, or one nested container of a type, has decoded.
     final class Recording {
         var fields: [String: FieldShape]?
-        /// Keys that may be missing: the type has checked whether they are present.
+        /// Keys that may be missing or null: the type has checked them, or has used `decodeIfPresent`.
         var optionalKeys: Set<String> = []
-        /// Nested objects and arrays that the type decodes itself, by key.
+        /// The nested containers and super decoders that the type has asked for, by key.
         var nestedRecordings: [String: Recording] = [:]
         var valueShape: FieldShape?
         var isNullable = false
-        /// Whether the type looks at the example's values before it decides what to decode. The recording then
-        /// describes only the example, not everything that the type accepts.
+        /// Whether the recording may describe only the example, not everything that the type accepts. For example, the
+        /// type reads an array element by element, or tries a second type after the first fails. The shape is then
+        /// `any`.
         var isDecodingConditional = false
 
         var shape: FieldShape {
@@ -55,8 +56,9 @@ struct Recorder: Decoder {
 
     // MARK: - Shapes
 
-    /// Returns the shape of a type, recorded while the type decodes the example. If `example` is nil, the
-    /// type decodes invented values.
+    /// Returns the shape of a type. The shape of a type with its own decoding is recorded while the type decodes the
+    /// example, or invented values if `example` is nil. Returns `any` if types are nested too deeply, or if the
+    /// decoding fails or cannot be described.
     static func shape<Value: Decodable>(of type: Value.Type, from example: ExampleValue?, depth: Int) -> FieldShape {
         guard depth <= depthMax else { return .any }
         if let scalar = scalars[ObjectIdentifier(type)] { return .scalar(scalar) }
@@ -99,9 +101,9 @@ struct Recorder: Decoder {
         ObjectIdentifier(URL.self): "url", ObjectIdentifier(Data.self): "data", ObjectIdentifier(UUID.self): "uuid",
     ]
 
-    /// Returns the raw values of an enum as a shape; nil if the enum is not decoded from its raw values. Some
-    /// enums also decode unknown raw values, because a later version may add cases. Their shape allows any
-    /// raw value.
+    /// Returns the raw values of an enum as a shape. Returns nil if the enum has no cases, is not decoded from its raw
+    /// values, or has raw values that are neither strings nor integers between -2^50 and 2^50. Some enums also decode
+    /// unknown raw values, because a later version may add cases. Their shape allows any string or any integer.
     private static func caseShape<Cases: CaseIterable & RawRepresentable & Decodable>(
         of type: Cases.Type
     ) -> FieldShape? {

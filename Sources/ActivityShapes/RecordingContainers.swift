@@ -3,8 +3,8 @@ struct KeyedRecorder<Key: CodingKey>: KeyedDecodingContainerProtocol {
     let recorder: Recorder
     var codingPath: [any CodingKey] { [] }
 
-    /// The example's keys. A type that reads this property chooses by the keys what to decode. An enum with
-    /// associated values does this.
+    /// Those of the example's keys that `Key` can represent. A type that reads this property chooses by the keys what
+    /// to decode. An enum with associated values does this.
     var allKeys: [Key] {
         recorder.recording.isDecodingConditional = true
         guard case .object(let members)? = recorder.example else { return [] }
@@ -121,7 +121,7 @@ struct UnkeyedRecorder: UnkeyedDecodingContainer {
     mutating func superDecoder() throws -> any Decoder { nestedRecorder() }
 }
 
-/// Records a value that has no fields.
+/// Records a type that decodes one single value, for example a wrapper of a number.
 struct SingleValueRecorder: SingleValueDecodingContainer {
     let recorder: Recorder
     var codingPath: [any CodingKey] { [] }

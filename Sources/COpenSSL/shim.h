@@ -9,7 +9,7 @@
 #include <openssl/x509v3.h>
 
 /*
- * In OpenSSL these are macros, which Swift does not import. Each function has the name of its macro behind a prefix.
+ * In OpenSSL these are macros that Swift cannot import. Each function has the name of its macro after `COpenSSL_`.
  */
 static inline long COpenSSL_SSL_set_tlsext_host_name(SSL *ssl, const char *name) {
     return SSL_set_tlsext_host_name(ssl, (char *)name);

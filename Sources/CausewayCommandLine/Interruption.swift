@@ -2,8 +2,8 @@ import CLinux
 import Glibc
 import Synchronization
 
-/// Notices Ctrl-C and SIGTERM, so that the program can finish its work before it ends: child processes,
-/// temporary directories, records in flight.
+/// Notices Ctrl-C and SIGTERM, so that the program can first end child processes, remove temporary directories and wait
+/// for records in flight. All instances share one state.
 package struct Interruption {
     /// The number of a signal that has arrived; 0: none. Atomic, because the signal handler writes it.
     private static let receivedSignal = Atomic<Int32>(0)

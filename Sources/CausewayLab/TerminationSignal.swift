@@ -41,7 +41,7 @@ struct TerminationSignal {
         }
     }
 
-    /// Returns when a signal has arrived. If `input` is given, also returns when it has ended.
+    /// Returns when a signal has arrived. If `input` is given, also returns when it has ended or cannot be read.
     func wait(orEndOf input: Int32? = nil) {
         var descriptors = [pollfd(fd: Self.ends.reading, events: Int16(POLLIN), revents: 0)]
         if let input { descriptors.append(pollfd(fd: input, events: Int16(POLLIN), revents: 0)) }

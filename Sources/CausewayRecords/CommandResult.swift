@@ -2,7 +2,8 @@ import Foundation
 
 /// A record of `causeway.results`.
 public enum LiveActivityResult: Hashable, Sendable {
-    /// The outcome of one command, or of the push to one member of an audience.
+    /// The outcome of one command, of an invalid registration, or of a push to one member of an audience that APNs
+    /// refused permanently.
     case command(CommandResult)
     /// The outcome of a command in one range of its audience.
     case range(RangeResult)
@@ -12,7 +13,7 @@ public enum LiveActivityResult: Hashable, Sendable {
     /// The outcome of a broadcast to a channel.
     case broadcast(BroadcastResult)
 
-    /// The command's `id`. If it has none: `topic/partition/offset` of its record.
+    /// The command's `id`. If it has none, or if the record could not be read: `topic/partition/offset` of the record.
     public var command: String {
         switch self {
         case .command(let result): result.command
@@ -63,8 +64,9 @@ extension LiveActivityResult: Codable {
 extension LiveActivityResult: KafkaRecord {
     public static var defaultTopic: String { "causeway.results" }
 
-    /// The id of the activity, channel, audience or device that the command addressed. But if the command was
-    /// `invalid`, Causeway writes its result with the Kafka key of the command's record.
+    /// The id of the activity, channel, audience or device that the command addressed; for a push to a member of
+    /// an audience, the member's id. If the record was `invalid`, Causeway writes its result with the Kafka key of
+    /// the record instead.
     public var key: String {
         switch self {
         case .command(let result): result.activity ?? result.channel ?? result.audience ?? result.device ?? ""
@@ -86,12 +88,12 @@ public struct CommandResult: Codable, Hashable, Sendable {
     public var outcome: Outcome
     /// The number of older commands that this command replaced and that have no result of their own.
     public var superseded: Int?
-    /// The HTTP status of APNs' answer.
+    /// The HTTP status of APNs' last answer; nil if there was no answer.
     public var status: Int?
     /// A reason from APNs' answer, or a reason of Causeway's.
     public var reason: String?
-    /// `lifetime` if Causeway made the command because the activity's lifetime was over; nil
-    /// if a producer made it.
+    /// `lifetime` if Causeway made the command because the activity's lifetime was over: the end, or the start after
+    /// this end. Otherwise nil.
     public var cause: String?
     public var apnsId: String?
     public var priority: Int?
@@ -101,7 +103,7 @@ public struct CommandResult: Codable, Hashable, Sendable {
     public var dropped: [String]?
     public var policy: String?
     public var attempts: Int
-    /// `aps.timestamp` as it was sent, UNIX seconds.
+    /// `aps.timestamp` as it was sent, UNIX seconds; nil if nothing was sent.
     public var timestamp: Int64?
     public var source: RecordSource
     public var times: ResultTimes
@@ -179,7 +181,7 @@ public struct MemberCounts: Codable, Hashable, Sendable {
         counts = [:]
         for key in container.allKeys {
             let outcome = Outcome(rawValue: key.stringValue)
-            // If the value of an unknown key is no number, it is ignored: a later version may add such a key.
+            // A value of an unknown key that is no integer is ignored: a later version may add such a key.
             counts[outcome] =
                 Self.outcomes.contains(outcome)
                 ? try container.decodeIfPresent(Int.self, forKey: key) : try? container.decode(Int.self, forKey: key)
@@ -199,15 +201,17 @@ public struct RecordSource: Codable, Hashable, Sendable {
     public var offset: Int64
 }
 
-/// The times of a command's steps. Nil: the step did not happen, or its time is not known.
+/// The times of a command's steps. Nil: the step did not happen, its time is not known, or this kind of result does
+/// not report it.
 public struct ResultTimes: Codable, Hashable, Sendable {
-    /// The time of the command's record.
+    /// The timestamp of the command's record in Kafka.
     public var record: Date?
     public var received: Date?
     public var admitted: Date?
     public var sent: Date?
     public var answered: Date?
-    /// When APNs gave its first and its last answer to a push of a command to an audience.
+    /// When APNs gave its first and its last answer to the pushes of a range, a broadcast, or a whole command to an
+    /// audience. Nil in results of single commands.
     public var first: Date?
     public var last: Date?
 

@@ -1,6 +1,6 @@
 import Foundation
 
-/// A record of `causeway.invalidations`: APNs has answered that a token is no longer valid.
+/// A record of `causeway.invalidations`: APNs has answered that a token is not valid.
 public struct Invalidation: Hashable, Sendable {
     public var app: String
     /// The activity of an update token; nil for a push-to-start token, which has a `device`.
@@ -10,7 +10,8 @@ public struct Invalidation: Hashable, Sendable {
     public var environment: PushEnvironment
     /// Apple's reason.
     public var reason: String
-    /// When the token became invalid. Keep a token that the app received after this time.
+    /// When the token became invalid. If APNs named no time: when Causeway received APNs' answer. Keep a token that the
+    /// app received after this time.
     public var invalidAt: Date
 }
 

@@ -28,7 +28,7 @@ public struct JSONObject: Hashable, Sendable {
 
     public var count: Int { members.count }
 
-    /// The keys, in no order.
+    /// The keys, in no particular order.
     public var keys: [String] { members.keys.map(\.text) }
 
     /// The members as a dictionary, which keeps only one of several canonically equivalent keys.

@@ -2,6 +2,7 @@ import Foundation
 
 extension JSONValue {
     /// Reads a JSON text (RFC 8259). If a key occurs twice in an object, the value has the key's first value.
+    /// - Throws: a fault if the text is not JSON in UTF-8, or has more than 128 nested objects and arrays.
     public init(text: some Sequence<UInt8>) throws(RecordFault) {
         var reader = try JSONReader(Array(text))
         self = try reader.readText()

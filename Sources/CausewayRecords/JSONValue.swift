@@ -1,6 +1,7 @@
 import Foundation
 
-/// Any JSON value, for parts of a record that only the app knows. Texts are equal only if their bytes are.
+/// Any JSON value: a whole record, or a part of a record whose format only the app knows. Texts are equal only if
+/// their bytes are.
 public enum JSONValue: Sendable {
     case null
     case boolean(Bool)
@@ -19,7 +20,8 @@ public enum JSONValue: Sendable {
 
     /// Encodes a value for ActivityKit, with the default strategies of `JSONEncoder`. A `Date`
     /// becomes seconds since 2001.
-    /// - Throws: an error of `value`, or an `EncodingError` for a number that JSON does not have.
+    /// - Throws: an error of `value`, an `EncodingError` for a number that JSON does not have, or a ``RecordFault`` for
+    ///   more than 128 nested objects and arrays.
     public init(encoding value: some Encodable) throws {
         if let value = value as? JSONValue {
             self = value
@@ -78,7 +80,7 @@ extension JSONValue: Hashable {
 }
 
 /// Any decoder and encoder can be used. They may round numbers, and they merge keys that are canonically
-/// equivalent in Unicode. ``init(text:)`` and ``text()`` keep all numbers and keys.
+/// equivalent in Unicode. ``init(text:)`` and ``text()`` keep all digits of numbers, and keep such keys apart.
 extension JSONValue: Codable {
     public init(from decoder: any Decoder) throws {
         let container = try decoder.singleValueContainer()

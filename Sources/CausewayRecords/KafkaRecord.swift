@@ -2,7 +2,7 @@ import Foundation
 
 /// A record that is written to a Kafka topic, or read from a Kafka topic.
 public protocol KafkaRecord: Codable, Sendable {
-    /// The topic of the default configuration.
+    /// The topic's name in Causeway's default configuration.
     static var defaultTopic: String { get }
     /// The key of the Kafka record.
     var key: String { get }
@@ -40,7 +40,7 @@ public struct PushEnvironment: RawRepresentable, Codable, Hashable, Sendable {
 /// Converts dates to seconds and milliseconds since 1970. A `Date` in a content state becomes seconds since
 /// 2001 instead.
 enum UnixTime {
-    /// Returns whole seconds; nil if they do not fit 64 bits.
+    /// Returns whole seconds, rounded down; nil if they do not fit 64 bits.
     static func seconds(_ date: Date) -> Int64? { Int64(exactly: date.timeIntervalSince1970.rounded(.down)) }
 
     /// Returns whole milliseconds; nil if they do not fit 64 bits.

@@ -1,6 +1,6 @@
 import Foundation
 
-/// The keys of a command's JSON that both writing and reading use.
+/// The keys with hyphens of a command's JSON.
 private enum Key {
     static let contentState = "content-state"
     static let attributesType = "attributes-type"

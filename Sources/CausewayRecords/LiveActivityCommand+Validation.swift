@@ -1,12 +1,13 @@
 import Foundation
 
 extension LiveActivityCommand {
-    /// Checks the command by the worker's rules before it is sent, as `causeway check --commands` does.
+    /// Checks the command by the worker's rules before it is sent, as `causeway check --commands` does without a
+    /// configuration.
     ///
-    /// Other rules depend on the worker's configuration: the apps, the policies, and what the phones
-    /// can decode. A policy may also drop fields of a body that is too large. Here every body that is
+    /// This function does not check the rules that depend on the worker's configuration: the apps, the policies, and
+    /// what the phones can decode. A policy may also drop fields of a body that is too large. Here every body that is
     /// too large is a fault.
-    /// - Parameter now: the present time. The command's timestamp may be only a little later.
-    /// - Throws: an ``InvalidRecord`` that names each field, or the error of a value that JSON does not have.
+    /// - Parameter now: the present time. The command's timestamp may be at most 300 s later.
+    /// - Throws: an ``InvalidRecord`` that names each wrong field, or the error of a value that JSON does not have.
     public func validate(now: Date = Date()) throws { try RecordRules.command.check(json(), now: now) }
 }

@@ -1,11 +1,11 @@
 import Foundation
 
-/// A command for `causeway.commands`: a new state for an activity, an audience, or the activities on a
-/// channel.
+/// A command for `causeway.commands`: a start, an update or an end, for an activity, an audience, or the activities
+/// on a channel.
 ///
-/// `ContentState` is the app's own type. It is encoded in the way in which ActivityKit decodes it. All other
-/// dates of the command are written as UNIX seconds. If you read a command from a record, change it and write
-/// it, then unknown keys and the digits of unchanged numbers stay the same.
+/// `ContentState` is the app's own type. The content state and a start's attributes are encoded in the way in which
+/// ActivityKit decodes them. The command's own dates, such as `timestamp`, are written as UNIX seconds. If you read a
+/// command from a record, change it and write it, then unknown keys and the digits of unchanged numbers stay the same.
 public struct LiveActivityCommand<ContentState: Codable & Sendable>: Sendable {
     /// The address of the command.
     public enum Address: Hashable, Sendable {
@@ -58,7 +58,7 @@ public struct LiveActivityCommand<ContentState: Codable & Sendable>: Sendable {
     public var relevanceScore: Double?
     /// Your own keys beside `aps` in the push.
     public var payload: JSONObject?
-    /// An id of your choice, at most 64 bytes. The command's result repeats it.
+    /// An id of your choice, at most 64 bytes. The command's results repeat it.
     public var id: String?
     /// Orders commands with the same second: the command with the highest number is the newest.
     public var sequence: UInt64?
@@ -67,10 +67,11 @@ public struct LiveActivityCommand<ContentState: Codable & Sendable>: Sendable {
     /// Causeway does not send the command after this time, and APNs does not store the push longer.
     public var expiration: Date?
     public var policy: String?
-    /// Only for a command to an audience: whether the audience must get a broadcast channel. Nil: the
-    /// worker's configuration decides.
+    /// Only for a command to an audience. True: the audience gets a broadcast channel, even if no pattern of the
+    /// worker's configuration matches the audience. False or nil: the configuration decides.
     public var asksForChannel: Bool?
-    /// Only for a single activity: its update token. It is used as if a registration had brought it.
+    /// Only for a single activity: its update token, or for a start the device's push-to-start token. Causeway uses
+    /// the token as if a registration had brought it.
     public var token: (token: PushToken, environment: PushEnvironment)?
 
     /// The record that the command was read from; nil if the command is new.
@@ -144,8 +145,10 @@ extension LiveActivityCommand {
 
     /// Makes a command that starts an activity on each device of an audience.
     ///
-    /// - Parameter activityTemplate: the template of the activities' ids. Each device's id replaces
-    ///   `{device}` in it.
+    /// - Parameters:
+    ///   - activityTemplate: the template of the activities' ids. Each device's id replaces `{device}` in it.
+    ///   - attributesType: the name of the app's type, if it differs from `Attributes`.
+    /// - Throws: an error if `attributes` cannot be encoded.
     public static func start<Attributes: Encodable>(
         app: String,
         audience: String,

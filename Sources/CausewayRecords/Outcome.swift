@@ -1,4 +1,5 @@
-/// The outcome of a command. Compare it with the constants; a later version may have other outcomes.
+/// The outcome of a command, or of its range, member or broadcast. Compare the outcome with the constants; a later
+/// version may have other outcomes.
 public struct Outcome: RawRepresentable, Codable, Hashable, Sendable {
     public var rawValue: String
     public init(rawValue: String) { self.rawValue = rawValue }
@@ -9,25 +10,26 @@ public struct Outcome: RawRepresentable, Codable, Hashable, Sendable {
     public static let unchanged = Outcome(rawValue: "unchanged")
     /// This version was settled before.
     public static let duplicate = Outcome(rawValue: "duplicate")
-    /// A newer command replaced this one.
+    /// A newer command replaced this one; for an audience or a range, before this one was sent to all members.
     public static let superseded = Outcome(rawValue: "superseded")
-    /// There is no token. The newest state waits for the next registration.
+    /// There is no valid token. The newest state waits for the next registration.
     public static let held = Outcome(rawValue: "held")
     /// The activity has ended.
     public static let ended = Outcome(rawValue: "ended")
-    /// The command expired before it could be sent.
+    /// The command expired or became too old before APNs accepted it; for an audience or a range, before it was sent to
+    /// some members.
     public static let expired = Outcome(rawValue: "expired")
-    /// The record is wrong.
+    /// The record is wrong, or it names an app or a policy that the worker's configuration does not have.
     public static let invalid = Outcome(rawValue: "invalid")
     /// APNs has answered that the token is no longer valid.
     public static let unregistered = Outcome(rawValue: "unregistered")
-    /// APNs or Redis refused this command. Other commands may succeed.
+    /// This command cannot succeed, usually because APNs or Redis refused it. Other commands may succeed.
     public static let failed = Outcome(rawValue: "failed")
-    /// A start was sent and its answer was lost. It is not sent again.
+    /// A start was sent and its answer was lost. The start is not sent again.
     public static let unknown = Outcome(rawValue: "unknown")
-    /// For an audience or a range: APNs has answered the push to every member. For one member or broadcast:
-    /// APNs answered 200.
+    /// For an audience or a range: every member has an outcome, and none is `superseded`, `expired` or `started`. For
+    /// one member or broadcast: APNs answered 200.
     public static let delivered = Outcome(rawValue: "delivered")
-    /// Only for audiences and members: Causeway made a separate start command for each device.
+    /// Only for audiences, ranges and members: Causeway made a separate start command for each device.
     public static let started = Outcome(rawValue: "started")
 }

@@ -4,11 +4,11 @@ import Foundation
 struct RecordRules: Sendable {
     struct Limits: Sendable {
         var recordBytes: Int
-        /// The most bytes of a string between its quotes, with escapes.
+        /// The maximum bytes of a string between its quotes, with escapes.
         var stringBytes: Int
         var nestingDepth: Int
         var bodyBytes: Int
-        /// The most bytes of a body to a channel that the command itself names.
+        /// The maximum bytes of a body to a channel that the command itself names.
         var broadcastBodyBytes: Int
         var timestampLeadSeconds: Int64
     }
@@ -26,7 +26,7 @@ struct RecordRules: Sendable {
     }
 
     /// Checks a record.
-    /// - Throws: an ``InvalidRecord`` with all faults that were found.
+    /// - Throws: an ``InvalidRecord`` with all faults that were found, or the error of a value that JSON does not have.
     /// - Parameter now: the time with which `aps.timestamp` is compared.
     func check(_ record: JSONValue, now: Date) throws {
         var faults = schema.faults(of: record)

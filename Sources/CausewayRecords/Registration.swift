@@ -87,12 +87,13 @@ public struct Registration: Hashable, Sendable {
     /// The app's bundle id.
     public var app: String
     public var environment: PushEnvironment
-    /// When the app got the token. If there are several registrations, the one with the latest time is valid.
+    /// When the app got the token. Of several registrations of one activity, or of one device and `attributesType`, the
+    /// one with the latest time is valid.
     public var registeredAt: Date
     public var token: PushToken
     public var kind: Kind
-    /// All audiences of the activity or device, at most 8. The activity or device leaves audiences
-    /// that are not listed.
+    /// All audiences of the activity or device, at most 8. The activity or device leaves audiences that are not
+    /// listed; nil: it leaves all.
     public var audiences: [String]?
 
     public init(

@@ -1,5 +1,6 @@
 extension DocumentValue {
-    /// The value as YAML 1.2 in block style. Texts are quoted as in JSON, because JSON is valid YAML.
+    /// The value as YAML 1.2. Objects, and arrays of objects, are in block style. Texts and other arrays are written as
+    /// JSON, because JSON is valid YAML.
     package var yaml: String { yaml(indentation: 0).dropFirst() + "\n" }
 
     /// Returns YAML that begins with a line end if the value is a block, and with a space if the value

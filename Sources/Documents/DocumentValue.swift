@@ -1,4 +1,5 @@
-/// A value of a JSON or YAML document. The members (name and value) of an object keep their order.
+/// A value of a JSON or YAML document that Causeway writes. Numbers are whole and not negative. The members (name and
+/// value) of an object keep their order.
 package indirect enum DocumentValue: Equatable, Sendable {
     case null
     case text(String)
@@ -51,8 +52,8 @@ extension DocumentValue {
         )
     }
 
-    /// The value as JSON, indented by two spaces for each level. An array or object without nested objects is
-    /// on one line if it is short.
+    /// The value as JSON, indented by two spaces for each level. An array of scalars, or an object of a few scalars and
+    /// such arrays, is on one line if the line is short.
     package var json: String { json(indentation: 0) + "\n" }
 
     /// The maximum length of a line that holds a whole array or object, including its indentation.

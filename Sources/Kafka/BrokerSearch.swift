@@ -14,8 +14,8 @@ func hasReachedBroker(_ client: OpaquePointer) -> Bool {
 /// - Returns: whether a broker has answered.
 func awaitBroker(_ client: OpaquePointer, timeoutMilliseconds: Int32, _ whileWaiting: () -> Void) -> Bool {
     let deadline = Deadline(afterMilliseconds: Int64(timeoutMilliseconds))
-    // Each request waits longer than the one before. A request that times out is lost, so a slow broker can
-    // answer only a request that waits long enough.
+    // Each request waits longer than the one before, up to 5 s. A request that times out is lost, so a slow broker
+    // can answer only a request that waits long enough.
     var attemptMilliseconds: Int32 = 500
     while !hasReachedBroker(client) {
         if deadline.hasPassed { return false }

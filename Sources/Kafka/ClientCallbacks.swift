@@ -26,7 +26,7 @@ final class ClientCallbacks {
         self.logHandler = logHandler
     }
 
-    /// Registers the callbacks that producers and consumers need. `self` must outlive the client.
+    /// Registers the callbacks that all kinds of clients need.
     func install(on configuration: borrowing ClientConfiguration) {
         configuration.withHandle { handle in
             rd_kafka_conf_set_opaque(handle, Unmanaged.passUnretained(self).toOpaque())

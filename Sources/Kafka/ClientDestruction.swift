@@ -5,13 +5,13 @@ import Glibc
 public enum CloseOutcome: Sendable {
     /// The client is freed and its threads have ended.
     case closed
-    /// The deadline passed before the client was freed, and its threads continue. The process should end with
-    /// `_exit`, which no thread can delay.
+    /// The client was not freed in time, and its threads may continue: the deadline passed, or the client could not be
+    /// closed at all. The process should end with `_exit`, which no thread can delay.
     case unfinished
 }
 
-/// Destroys `client`, and waits at most until `deadline`. The caller must not use the client afterwards, even
-/// if the outcome is `.unfinished`.
+/// Destroys `client`, and waits at most until `deadline`. The outcome is also `.unfinished` if the system has no
+/// descriptor or thread for this. The caller must not use the client afterwards, whatever the outcome.
 ///
 /// `rd_kafka_destroy` waits for every record and topic handle that still exists, so it can wait forever. It
 /// therefore runs on a thread of its own. This thread closes its end of a pipe when it is done.

@@ -11,8 +11,9 @@ extension Consumer {
     ///
     /// librdkafka 2.0.2 aborts the process if a consumer with the cooperative-sticky assignor closes before
     /// its first assignment, so `close` waits for that assignment. librdkafka can also hang if an assignment
-    /// arrives during the close. If the deadline passes, the outcome is `.unfinished`, and the group removes
-    /// this consumer when its session times out.
+    /// arrives during the close. If this consumer does not leave the group before the deadline, or if a fatal error
+    /// prevents the first assignment, the outcome is `.unfinished`. The group then removes this consumer when its
+    /// session times out.
     public func close(deadlineMilliseconds: Int64) -> CloseOutcome {
         guard isOpen else { return .closed }
         let deadline = Deadline(afterMilliseconds: deadlineMilliseconds)

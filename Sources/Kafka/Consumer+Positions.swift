@@ -44,10 +44,9 @@ extension Consumer {
         }
     }
 
-    /// Stops fetching a partition. After `resume`, `poll` returns its records again from `offset` on. So the
-    /// caller need not keep these records during the pause, nor the batches that they pin.
-    ///
-    /// - Parameter offset: the offset of the first record that is returned again.
+    /// Stops fetching a partition. After `resume`, `poll` returns the partition's records again from `offset` on, so
+    /// the caller need not keep them during the pause, nor the batches that they pin. Does nothing if the partition is
+    /// not assigned.
     public func pause(_ partition: TopicPartition, rereadingFrom offset: Int64) {
         precondition(isOpen && offset >= 0)
         guard assignment.contains(partition) else { return }
@@ -149,7 +148,7 @@ extension Consumer {
     }
 
     /// Returns the range of offsets that the last fetch reported, without asking a broker. The lag is `high`
-    /// minus the offset of the next record to settle. Nil if nothing is known.
+    /// minus the offset of the next record to settle. Nil if librdkafka does not know the partition.
     public func watermarks(of partition: TopicPartition) -> Watermarks? {
         precondition(isOpen)
         var watermarks = Watermarks(low: Int64(RD_KAFKA_OFFSET_INVALID), high: Int64(RD_KAFKA_OFFSET_INVALID))
@@ -163,8 +162,8 @@ extension Consumer {
         return code == RD_KAFKA_RESP_ERR_NO_ERROR ? watermarks : nil
     }
 
-    /// Asks the brokers where the logs of these partitions end, and waits for the answer. `watermarks` does
-    /// not know the end of a partition that is not fetched.
+    /// Asks the brokers where the logs of these partitions end, and waits for the answer. For a partition that is
+    /// not fetched, `watermarks` knows no end or an old one.
     ///
     /// - Returns: the ends of those partitions for which a broker answered.
     public func logEnds(
@@ -186,8 +185,8 @@ extension Consumer {
         return ends
     }
 
-    /// Asks the brokers how many partitions a topic has, and waits for the answer. 0 if the topic does not
-    /// exist or this client may not see it.
+    /// Asks the brokers how many partitions a topic has, and waits for the answer. 0 if the brokers report an error for
+    /// the topic, for example because it does not exist or this client may not see it.
     public func partitionCount(of topic: TopicIdentifier, timeoutMilliseconds: Int32) throws(KafkaError) -> Int {
         precondition(isOpen)
         var metadata: UnsafePointer<rd_kafka_metadata>?
@@ -226,8 +225,8 @@ extension Consumer {
 
     /// Asks the coordinator for the offsets that the group has committed, and waits for the answer.
     ///
-    /// - Returns: for each partition, its offset, or nil if nothing is committed. If the coordinator refused to
-    ///   answer for a partition, its element is a failure.
+    /// - Returns: for each of `partitions`, in their order, its offset, or nil if nothing is committed. If the
+    ///   coordinator refused to answer for a partition, its element is a failure.
     public func fetchCommittedOffsets(
         of partitions: [TopicPartition],
         timeoutMilliseconds: Int32 = Consumer.requestTimeoutMilliseconds

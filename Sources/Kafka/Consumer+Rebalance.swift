@@ -62,7 +62,7 @@ extension Consumer {
     /// partition with `seek`. With the eager protocol, only a new assignment of all partitions could restart it, so
     /// this method sets the position here.
     ///
-    /// Waits for the coordinator. If the coordinator does not answer, librdkafka asks it once more by itself.
+    /// Waits for the coordinator. If the coordinator does not answer, librdkafka asks it again by itself.
     private func loadStartPositions(
         _ partitions: UnsafeMutablePointer<rd_kafka_topic_partition_list_t>,
         isCooperative: Bool
@@ -95,7 +95,7 @@ extension Consumer {
         loadLogEnds()
     }
 
-    /// Requests the ends of the logs of partitions that have commit metadata. The caller compares the settled
+    /// Requests the ends of the logs of partitions that have commit metadata. The consumer's owner compares the settled
     /// offsets in the metadata with the end: an offset that is not below the end must be wrong.
     private func loadLogEnds() {
         let partitionsWithMetadata = committedOffsets.filter { !$0.value.metadata.isEmpty && $0.value.logEnd == nil }

@@ -7,15 +7,15 @@ public protocol ConsumerHandler: AnyObject {
     /// Handles the end of a rebalance. Reading from these partitions begins after this call.
     ///
     /// With the eager protocol these are all partitions of this consumer, with the cooperative protocol only
-    /// the new ones. The list may be empty, because librdkafka reports an empty assignment too. So each
-    /// rebalance ends with this call. The handler must not call the consumer, but may read `startPositions`
+    /// the new ones. The list may be empty, because librdkafka reports an empty assignment too. So each rebalance
+    /// that succeeds ends with this call. The handler must not call the consumer, but may read `startPositions`
     /// and `committedOffsets`.
     func partitionsAssigned(_ partitions: [TopicPartition])
 
-    /// Handles partitions that are about to go to another member of the group. The handler stops new work,
-    /// and lets work in flight finish within its drain time. Meanwhile it may call `storeOffset` and
-    /// `watermarks`, and no other method. When it returns, the consumer commits the stored offsets and gives
-    /// the partitions up.
+    /// Handles partitions that this consumer gives up: for another member of the group, when it closes, or, with the
+    /// eager protocol, all its partitions in each rebalance. The handler stops new work, and lets work in flight finish
+    /// within its drain time. Meanwhile it may call `storeOffset`, `watermarks` and `pause`, and no other method. When
+    /// the handler returns, the consumer commits the stored offsets and gives the partitions up.
     ///
     /// - Parameter areLost: whether the group has already given the partitions to others. If so, the consumer
     ///   commits no offset, so the handler need not wait for anything.
@@ -42,8 +42,8 @@ public enum ConsumerEvent: ~Copyable {
 /// are polled one by one: the batch calls of librdkafka 2.0.2 can lose records when partitions are paused or
 /// revoked.
 ///
-/// The caller stores offsets with `storeOffset`. This class commits them: in `commitIfDue`, and when
-/// partitions are revoked. librdkafka must not commit, because before 2.2 it commits stored offsets without
+/// The caller stores offsets with `storeOffset`. This class commits them: in `commitIfDue` and `commitStored`, and
+/// when partitions are revoked. librdkafka must not commit, because before 2.2 it commits stored offsets without
 /// their metadata.
 ///
 /// States: *open* from `init` until `close`, and *closed* after `close`, whatever its outcome. Releasing an
@@ -64,35 +64,36 @@ public final class Consumer {
 
     let handle: OpaquePointer
     let callbacks: ClientCallbacks
-    /// The consumer queue: records, rebalances, errors and log lines.
+    /// The consumer queue: records, rebalances, errors, statistics and log lines.
     let queue: OpaquePointer
     var topics: SubscribedTopics
     weak var handler: (any ConsumerHandler)?
 
     /// The partitions that this consumer has since the last rebalance.
     public internal(set) var assignment: Set<TopicPartition> = []
-    /// The position at which reading of each assigned partition begins. A partition is missing if the
-    /// coordinator did not answer. If `auto.offset.reset` is not `error`, every partition is missing until `seek`.
+    /// The position at which reading of each assigned partition begins. A partition is missing until `seek` if the
+    /// coordinator did not answer or refused the partition, or if `auto.offset.reset` is not `error`.
     public internal(set) var startPositions: [TopicPartition: SeekPosition] = [:]
-    /// The offset and metadata that the group had committed for each partition at its assignment. A partition
-    /// is missing if nothing was committed for it, or if the coordinator did not answer.
+    /// The offset and metadata that the group had committed for each partition at its assignment. A partition is
+    /// missing if nothing was committed for it, or if the coordinator did not answer or refused the partition.
     public internal(set) var committedOffsets: [TopicPartition: CommittedOffset] = [:]
     /// The paused partitions. This class keeps them, because librdkafka can rewind a partition that is
     /// resumed without having been paused.
     public internal(set) var pausedPartitions: Set<TopicPartition> = []
-    /// The offsets that `pause(_:rereadingFrom:)` set. An offset is removed when a record of its partition is
-    /// polled.
+    /// The offsets that `pause(_:rereadingFrom:)` set. An offset is removed when a record of its partition is polled,
+    /// by `seek`, and when the partition is revoked.
     var rewoundOffsets: [TopicPartition: Int64] = [:]
 
-    /// Whether there was an assignment. If a consumer is closed before the first one, an assertion in
-    /// librdkafka's sticky assignor aborts the process.
+    /// Whether there was an assignment. If a consumer is closed before its first one, an assertion in the
+    /// cooperative-sticky assignor of librdkafka 2.0.2 aborts the process.
     var hasHadAssignment = false
     var isOpen = true
     /// The time by which the consumer must be closed; nil before `close`.
     var closingDeadline: Deadline?
-    /// An error that occurred in a callback, which cannot throw. The next `poll` reports it.
+    /// The last error that occurred in a callback, which cannot throw. The next `poll` that finds no event in the queue
+    /// reports this error.
     var pendingError: KafkaError?
-    /// The offsets that were stored, and which of them are committed.
+    /// The offsets that were stored, and which of them were sent to the group's coordinator.
     var commits: OffsetCommits
 
     /// Joins the group. The assignment arrives in a later `poll`.
@@ -102,7 +103,7 @@ public final class Consumer {
     ///     `group.id` are required.
     ///   - topics: at least one name; patterns are refused. `TopicIdentifier.index` is the index in this list.
     ///   - handler: held weakly.
-    /// - Throws: an error that names the property or the topic.
+    /// - Throws: an error that names the wrong property or topic, if it is known which one is wrong.
     public init(
         properties: [(name: String, value: String)],
         topics names: [String],
@@ -140,7 +141,8 @@ public final class Consumer {
         enableWakeup(of: queue, descriptor: descriptor)
     }
 
-    /// Takes one record or other event from the queue without waiting. Rebalances happen inside this call.
+    /// Takes one record or other event from the queue, without waiting for one. Rebalances happen inside this call, and
+    /// wait for brokers and for the handler.
     public func poll() -> ConsumerEvent {
         poll(waitMilliseconds: 0)
     }

@@ -84,7 +84,7 @@ public final class EmbeddedBroker {
         try check(rd_kafka_mock_broker_set_rtt(cluster, broker, Int32(clamping: milliseconds)), "broker \(broker)")
     }
 
-    /// Closes a broker's connections and refuses new ones. The broker keeps its port.
+    /// Closes a broker's connections and refuses new ones; -1 means all brokers. The broker keeps its port.
     public func takeDown(broker: Int32 = -1) throws(KafkaError) {
         // The mock cluster closes its listener and binds the port again. If the port is in use, the mock cluster
         // ends this process. A program that is just being started may still have a copy of the listener, so no

@@ -2,7 +2,7 @@ import CRdkafka
 
 /// Reads the offsets that a group has committed for a topic, without being a member of the group.
 ///
-/// Only one thread may use it. Every call waits for the brokers, at most for its timeout.
+/// Only one thread may use an instance. Calls wait for the brokers.
 public final class GroupPositions {
     public struct Position: Equatable, Sendable {
         /// The committed offset; nil if nothing has been committed.
@@ -51,6 +51,9 @@ public final class GroupPositions {
 
     /// Asks the brokers for the committed offset and the end of the log of each partition. The result has the
     /// order of the partitions.
+    ///
+    /// - Parameter timeoutMilliseconds: the limit of each request: one for all committed offsets, and one for the end
+    ///   of each log.
     public func positions(timeoutMilliseconds: Int32) throws(KafkaError) -> [Position] {
         precondition(isOpen)
         let list = rd_kafka_topic_partition_list_new(Int32(partitions.count))

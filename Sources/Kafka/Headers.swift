@@ -59,6 +59,6 @@ public struct ProducedHeaders: ~Copyable {
         }
     }
 
-    /// Ends this value without freeing the list. A record owns the list now.
+    /// Ends this value without freeing the list, which a record owns now.
     consuming func releaseOwnership() { discard self }
 }

@@ -5,19 +5,19 @@ import CRdkafka
 /// librdkafka has three kinds of errors. If `isRetriable`, the caller repeats the call. If `isFatal`, the
 /// caller replaces the client. Otherwise the caller must change something.
 public struct KafkaError: Error, Hashable, Sendable, CustomStringConvertible {
-    /// The number of an `rd_kafka_resp_err_t`. Negative codes come from the client, positive ones from a
-    /// broker.
+    /// The number of an `rd_kafka_resp_err_t`. Codes below -1 are librdkafka's own. The others are those of Kafka's
+    /// protocol, usually from a broker.
     public var code: Int32
-    /// A sentence for people. It names the property, topic or partition, if the error is about one.
+    /// A text for people, from librdkafka or from this module.
     public var reason: String
     /// Whether the same call may succeed later although nothing is changed.
     public var isRetriable: Bool
     /// Whether the client is unusable, so that it must be replaced.
     public var isFatal: Bool
-    /// Whether this module wrote the reason. Then `description` leaves out librdkafka's name of the code,
-    /// which would say nothing more.
+    /// Whether `description` leaves out librdkafka's name of the code, which would say nothing more than the reason.
     public var describesReasonOnly = false
-    /// The partition that the error is about; nil if it is not about one partition.
+    /// The partition that the error is about; nil if the error is not about one partition, or if only `reason` names
+    /// the partition.
     public var partition: TopicPartition?
 
     public init(
@@ -38,7 +38,7 @@ public struct KafkaError: Error, Hashable, Sendable, CustomStringConvertible {
     /// partition is not read until `seek`.
     public var isPositionUnknown: Bool { code == RD_KAFKA_RESP_ERR__AUTO_OFFSET_RESET.rawValue }
 
-    /// Whether the broker has no such topic, or this client may not see it.
+    /// Whether the broker has no such topic or partition, or this client may not see the topic.
     public var isUnknownTopic: Bool {
         code == RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART.rawValue || code == RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC.rawValue
     }
@@ -89,7 +89,7 @@ extension KafkaError {
         withOwnReason(RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART, reason)
     }
 
-    /// Makes the error that this module or librdkafka refuses a property.
+    /// Makes the error that this module or librdkafka refuses a property, or that a required property is missing.
     public static func property(_ name: String, _ reason: String) -> KafkaError {
         withOwnReason(RD_KAFKA_RESP_ERR__INVALID_ARG, "property \(name): \(reason)")
     }

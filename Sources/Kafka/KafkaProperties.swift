@@ -3,15 +3,14 @@
 public enum KafkaProperties {
     public typealias Property = (name: String, value: String)
 
-    /// The maximum kilobytes of records that the client has fetched and the consumer has not polled. Above
-    /// it, fetching stops. librdkafka counts only keys and values, so small records take several times as
-    /// much memory. `queued.min.messages` limits the number of these records.
+    /// The kilobytes of records that the client has fetched and the consumer has not polled, above which fetching
+    /// stops. The last fetches may exceed this limit. librdkafka counts only the values, so small records take
+    /// several times as much memory. `queued.min.messages` limits the number of these records in the same way.
     public static let consumerQueueKilobytesMax = 32 * 1024
-    /// The maximum number of records that wait for acknowledgement. Above it, `produce` returns `.queueFull`.
+    /// The maximum number of records without a polled delivery report. Above it, `produce` returns `.queueFull`.
     /// Limits the memory of small records, whose overhead the limit in kilobytes does not count.
     public static let producerQueueMessagesMax = 200_000
-    /// The maximum kilobytes of records that wait for acknowledgement. Above it, `produce` returns
-    /// `.queueFull`.
+    /// The maximum kilobytes of records without a polled delivery report. Above it, `produce` returns `.queueFull`.
     public static let producerQueueKilobytesMax = 128 * 1024
 
     /// How long the group waits for a member's heartbeat before it gives the member's partitions to others.
@@ -27,7 +26,7 @@ public enum KafkaProperties {
     /// Several heartbeats fit into a session, so a late one does no harm.
     public static let heartbeatIntervalMilliseconds = 1_000
 
-    /// Defaults of every client.
+    /// Defaults of all consumers and producers.
     static let common: [Property] = [
         ("client.id", "causeway"),
         ("log.queue", "true"),
@@ -47,14 +46,14 @@ public enum KafkaProperties {
             // `Consumer` commits itself, because librdkafka before 2.2 commits no metadata with the offsets.
             ("enable.auto.commit", "false"),
             // How often `Consumer` commits. After a kill, the records that were settled since the last commit
-            // are read again, and their results are written twice.
+            // are read again, and their results may be written twice.
             ("auto.commit.interval.ms", "250"),
-            // `Consumer.storeOffset` stores an offset when its command is settled. librdkafka would store it
+            // `Consumer.storeOffset` stores an offset when its record is settled. librdkafka would store the offset
             // when the record is polled.
             ("enable.auto.offset.store", "false"),
-            // Gives each worker the same partition numbers of all topics. `cooperative-sticky` balances the
-            // sum of all topics' partitions, and may give one worker all commands and another all
-            // registrations.
+            // Gives each worker the same partition numbers of all topics with equally many partitions.
+            // `cooperative-sticky` balances the sum of all topics' partitions, and may give one worker all commands
+            // and another all registrations.
             ("partition.assignment.strategy", "range"),
             // If the position is unknown, the consumer reports an error that names the partition, and does
             // not silently begin at another position.
@@ -76,7 +75,7 @@ public enum KafkaProperties {
             ("fetch.error.backoff.ms", "200"),
         ]
 
-    /// Defaults of every consumer, if its librdkafka knows the property. Older versions ignore them.
+    /// Defaults of every `Consumer` whose librdkafka knows the property. For older versions they are left out.
     ///
     /// A full queue stops fetching. Since librdkafka 2.2 it stops for `fetch.queue.backoff.ms`, by default 1
     /// s, and a lane that reads a backlog would be idle for most of this time. Before 2.2 the caller must use
@@ -97,13 +96,13 @@ public enum KafkaProperties {
             ("linger.ms", "5"),
             ("batch.num.messages", "10000"),
             ("compression.type", "lz4"),
-            // The Java client's partitioner. With it, every client puts a key into the same partition of
-            // topics with equally many partitions. Records without a key go to random partitions.
+            // The Java client's partitioner. With it, Java clients and Causeway put a key into partitions with the
+            // same number, in all topics with equally many partitions. Records without a key go to random partitions.
             ("partitioner", "murmur2_random"),
             ("queue.buffering.max.messages", String(producerQueueMessagesMax)),
             ("queue.buffering.max.kbytes", String(producerQueueKilobytesMax)),
-            // librdkafka reports successes too, not only failures. Without the report of its result, a
-            // command would keep its offset unsettled forever.
+            // librdkafka reports successes too, not only failures. Without the report of its result, a command would
+            // never be settled.
             ("delivery.report.only.error", "false"),
         ]
 

@@ -30,8 +30,8 @@ public struct KafkaPropertyFile {
         return "\(path): cannot be opened: \(String(cString: strerror(errno)))"
     }
 
-    /// Returns the properties without those whose files cannot be opened. If one of the certificate and its
-    /// key cannot be opened, both are left out.
+    /// Returns the properties without those whose files cannot be opened. If the certificate or its key cannot be
+    /// opened, both are left out.
     static func usableProperties(of properties: [KafkaProperties.Property]) -> [KafkaProperties.Property] {
         var unusableNames = Set(properties.filter { Self($0)?.fault != nil }.map(\.name))
         if !unusableNames.isDisjoint(with: certificateProperties) { unusableNames.formUnion(certificateProperties) }

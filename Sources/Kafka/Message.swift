@@ -26,8 +26,8 @@ public struct TopicPartition: Hashable, Sendable {
 /// One record, in librdkafka's own memory. The memory is freed with this value.
 ///
 /// A record keeps its client alive, and the whole batch in which it was fetched. So a record that is kept for
-/// long pins some hundred kilobytes, and every record must be released before the consumer is closed. Any
-/// thread may read and destroy it.
+/// long pins far more memory than its own bytes, and every record must be released before the consumer is closed.
+/// Any thread may read and destroy it.
 @frozen
 public struct Message: ~Copyable {
     /// librdkafka's record, in a form that can be passed between threads.
@@ -98,9 +98,9 @@ public struct Message: ~Copyable {
         for line in 0..<4 { CProcessor_prefetch(start + line * 64) }
     }
 
-    /// The record's headers; nil if it has none. For most records with a key and without headers, `BatchFormat`
-    /// detects that there are none. Otherwise librdkafka is asked, which allocates a buffer. The first call parses
-    /// the headers, and must not run on two threads at once.
+    /// The record's headers; nil if the record has none, or if they cannot be read. For most records with a key and
+    /// without headers, `BatchFormat` detects that there are none. Otherwise librdkafka is asked, which allocates a
+    /// buffer. The first call parses the headers, and must not run on two threads at once.
     public var headers: MessageHeaders? {
         if let key, let value, BatchFormat.certainlyHasNoHeaders(key: key, value: value) { return nil }
         var list: OpaquePointer?

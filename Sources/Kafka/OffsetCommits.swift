@@ -7,7 +7,7 @@ public struct CommittedOffset: Sendable {
     /// The bytes that the partition's owner committed with the offset.
     public var metadata: [UInt8]
     /// The end of the log at the assignment: the offset that the partition's next record gets. Requested only if
-    /// there is metadata. Nil if it was not requested, or if the brokers did not answer.
+    /// there is metadata. Nil if it was not requested, or if the request failed.
     public var logEnd: Int64?
 
     public init(offset: Int64, metadata: [UInt8]) {
@@ -21,10 +21,10 @@ public struct CommittedOffset: Sendable {
     }
 }
 
-/// The offsets that a consumer has stored, and whether the group has committed them.
+/// The offsets that a consumer has stored, and whether they were sent to the group's coordinator and not refused.
 ///
-/// At most one commit is in flight at a time, except when partitions are revoked. Then a second commit may
-/// follow the first on the same connection, and the caller waits for its answer.
+/// At most one commit is in flight at a time. The exception is `commit(until:)`: if an earlier commit has no answer
+/// at the deadline, a second commit follows the first on the same connection.
 struct OffsetCommits {
     private struct StoredOffset {
         var nextOffset: Int64
@@ -66,7 +66,7 @@ struct OffsetCommits {
         storedOffsets[partition] = StoredOffset(nextOffset: nextOffset, metadata: metadata)
     }
 
-    /// Forgets partitions that now belong to another member of the group.
+    /// Forgets partitions that this consumer gives up.
     mutating func remove(_ partitions: [TopicPartition]) {
         for partition in partitions { storedOffsets[partition] = nil }
     }
@@ -77,7 +77,7 @@ struct OffsetCommits {
         return true
     }
 
-    /// Sends the offsets that are not committed.
+    /// Sends the offsets that are neither committed nor in flight.
     ///
     /// - Returns: why sending failed; nil if it succeeded or there was nothing to send.
     mutating func send(_ client: OpaquePointer, topics: SubscribedTopics) -> KafkaError? {
@@ -152,8 +152,8 @@ struct OffsetCommits {
 }
 
 extension Consumer {
-    /// Notes that all records before `nextOffset` are done. The offset is committed within
-    /// `auto.commit.interval.ms`.
+    /// Notes that all records before `nextOffset` are done. A later `commitIfDue` or `commitStored` commits the offset.
+    /// When the partition is revoked, the consumer itself commits it.
     ///
     /// - Parameter metadata: committed with the offset, for the partition's next owner (`committedOffsets`).
     ///   Brokers accept 4,096 bytes by default.
@@ -174,11 +174,11 @@ extension Consumer {
         return nil
     }
 
-    /// Commits the stored offsets, if `auto.commit.interval.ms` has passed since the last time. Does not
-    /// wait.
+    /// Commits the stored offsets, if `auto.commit.interval.ms` has passed since the last time and no earlier commit
+    /// is in flight. Does not wait.
     ///
-    /// - Returns: why this commit could not be sent or an earlier one was refused; nil if neither happened.
-    ///   The next commit sends these offsets again.
+    /// - Returns: if the commit is due: why it could not be sent, or why an earlier one was refused. Otherwise nil,
+    ///   also for a refusal because of a rebalance. The next commit sends refused offsets again.
     public func commitIfDue(nowMilliseconds: Int64) -> KafkaError? {
         precondition(isOpen)
         guard commits.beginIfDue(nowMilliseconds: nowMilliseconds) else { return nil }
@@ -200,8 +200,8 @@ extension Consumer {
     /// Commits and waits for the answer until the deadline. `rd_kafka_commit` has no time limit, so the
     /// answer comes on a queue instead.
     ///
-    /// If the coordinator refuses the commit because of a rebalance, the commit is retried until the deadline: a
-    /// consumer that leaves the group has no later opportunity.
+    /// If the coordinator refuses the commit because of a rebalance or of metadata that is too long, the commit is
+    /// retried until the deadline: a consumer that leaves the group has no later opportunity.
     func commit(until deadline: Deadline) -> KafkaError? {
         var failure = awaitCommitReplies(until: deadline)
         while true {

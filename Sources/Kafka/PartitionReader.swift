@@ -4,7 +4,8 @@ import Glibc
 /// Reads ranges of a topic's partitions without being a member of a group. It commits nothing, so it needs no
 /// permission for a group.
 ///
-/// Only one thread may use it. Every call waits for the brokers, with a limit.
+/// Only one thread may use a reader. Calls that ask the brokers wait for the answer: those with a timeout at most for
+/// this time, the others until `isOver` returns true.
 public final class PartitionReader {
     let handle: OpaquePointer
     private let callbacks: ClientCallbacks
@@ -23,7 +24,7 @@ public final class PartitionReader {
     ]
     /// Properties that would make the reader a member of a group.
     private static let groupMembershipProperties: Set<String> = ["group.id", "group.instance.id"]
-    /// The longest wait for one record, after which the limits are checked again.
+    /// The longest wait for one record, after which `isOver` is called again.
     private static let waitMilliseconds: Int32 = 100
 
     /// - Parameter properties: a consumer's properties. `bootstrap.servers` is required; properties of group
@@ -77,8 +78,8 @@ public final class PartitionReader {
         return topicMetadata.pointee.partition_cnt
     }
 
-    /// Returns the partition into which a producer puts a key; nil if its partitioner chooses at random or is
-    /// not known here.
+    /// Returns the partition into which a producer puts a key; nil if the key is empty, if there is no partition, or
+    /// if the partitioner chooses at random or is not known here.
     ///
     /// - Parameter partitioner: the producer's property of this name; nil for the default in
     ///   ``KafkaProperties/producer``.
@@ -140,7 +141,7 @@ public final class PartitionReader {
 
     /// Calls `body` with the records in `offsets`, in order.
     ///
-    /// - Returns: false if the time passed before the whole range was read.
+    /// - Returns: true if the whole range was read, or all of it up to the log's end; false if the time passed first.
     public func read(
         _ partition: Int32,
         offsets: Range<Int64>,
@@ -154,7 +155,9 @@ public final class PartitionReader {
     /// Calls `body` with the records in `offsets`, in order, until `isOver` returns true. `isOver` is called
     /// before each record, and every 0.1 s while no record arrives.
     ///
-    /// - Returns: nil if the whole range was read; otherwise the offset at which to continue.
+    /// - Returns: nil if the whole range was read, or the log's end was reached; otherwise the offset at which to
+    ///   continue.
+    /// - Throws: an error that is not temporary. After a temporary one, reading continues.
     public func read(
         _ partition: Int32,
         offsets: Range<Int64>,
@@ -170,7 +173,7 @@ public final class PartitionReader {
         var nextOffset = offsets.lowerBound
         while !isOver() {
             guard let pointer = rd_kafka_consume(topic, partition, Self.waitMilliseconds) else {
-                // This poll takes the client's log lines and errors, which this reader discards.
+                // This poll passes the client's log lines and errors to the log handler, if there is one.
                 rd_kafka_poll(handle, 0)
                 continue
             }

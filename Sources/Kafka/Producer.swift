@@ -16,7 +16,7 @@ public enum ProduceOutcome: Sendable {
 /// Whether the topic has a record, as far as the producer knows. Matters for a record that was reported as
 /// failed.
 public enum Persistence: Int32, Sendable {
-    /// The record was never sent, so the topic does not have it.
+    /// The record was never sent, or the broker refused it. The topic does not have the record.
     case notPersisted = 0
     /// The record was sent and its answer was lost, so the topic may have it.
     case possiblyPersisted = 1
@@ -38,7 +38,7 @@ public final class Producer: @unchecked Sendable {
     public static let eventsPerPollMax = 256
 
     let handle: OpaquePointer
-    /// The main queue: delivery reports, errors and log lines.
+    /// The main queue: delivery reports, errors, statistics and log lines.
     let queue: OpaquePointer
     private let callbacks: ClientCallbacks
     private let topics = Mutex<[ProducerTopic]>([])
@@ -47,7 +47,7 @@ public final class Producer: @unchecked Sendable {
 
     /// - Parameter properties: librdkafka properties, which override `KafkaProperties.producer`.
     ///   `bootstrap.servers` is required.
-    /// - Throws: an error that names the property.
+    /// - Throws: an error that names the wrong property, if it is known which one is wrong.
     public init(
         properties: [(name: String, value: String)],
         logHandler: (any ClientLogHandler)? = nil
@@ -169,10 +169,9 @@ public final class Producer: @unchecked Sendable {
         return code == RD_KAFKA_RESP_ERR__QUEUE_FULL ? .queueFull : .failed(failure(code))
     }
 
-    /// The error that made this producer unusable; nil if there was none. An idempotent producer stops when
-    /// it can no longer guarantee order and uniqueness. Its owner polls the remaining reports, closes it and
-    /// creates another producer, which produces the records that were reported as `.notPersisted` or
-    /// `.possiblyPersisted`.
+    /// The error that made this producer unusable; nil if there was none, and after `close`. An idempotent producer
+    /// stops when it can no longer guarantee order and uniqueness. The producer must then be closed, and another
+    /// producer must produce the records that were not reported as `.persisted`.
     public var fatalError: KafkaError? { isOpen ? Kafka.fatalError(of: handle) : nil }
 
     /// The number of records without a report, plus the number of other events that wait for `pollReports`.
@@ -187,18 +186,19 @@ public final class Producer: @unchecked Sendable {
 
 extension Producer {
     /// Makes librdkafka write to `descriptor`, a non-blocking eventfd, when there are reports to poll. The
-    /// reader first drains the descriptor and then polls. If reports remain after `pollReports`, that method
-    /// writes to the descriptor again.
+    /// reader first drains the descriptor and then polls. If `pollReports` stops at `eventsPerPollMax`, it writes to
+    /// the descriptor again.
     public func setWakeup(descriptor: Int32) {
         precondition(isOpen)
         wakeupDescriptor = descriptor
         enableWakeup(of: queue, descriptor: descriptor)
     }
 
-    /// Calls `body` with each report that has arrived, and does not wait for more. The log handler gets
-    /// errors and log lines.
+    /// Calls `body` with the reports that have arrived, in at most `eventsPerPollMax` events. Does not wait for more.
+    /// The log handler gets errors and log lines.
     ///
     /// - Parameter body: gets the error 0 if the record was acknowledged, else an `rd_kafka_resp_err_t`.
+    /// - Returns: the number of reports.
     @discardableResult
     public func pollReports(
         _ body: (_ opaque: UInt64, _ error: Int32, _ persistence: Persistence) -> Void

@@ -2,7 +2,7 @@ import CRdkafka
 
 /// A property of a client that this module or librdkafka refuses, and the reason.
 public struct KafkaPropertyFault: Sendable, Hashable {
-    /// The property's name; empty if librdkafka refuses several properties together.
+    /// The property's name; empty if librdkafka's text names no property.
     public var name: String
     public var reason: String
 
@@ -13,8 +13,8 @@ public struct KafkaPropertyFault: Sendable, Hashable {
 }
 
 extension Consumer {
-    /// Returns all faults for which `init` would throw. Creates the client as `init` does, but without the
-    /// names of servers, so that it does not connect.
+    /// Returns the faults of the properties for which `init` would throw. If librdkafka takes each property alone, also
+    /// creates a client as `init` does, but without the names of servers, so that the client does not connect.
     public static func faults(of properties: [KafkaProperties.Property]) -> [KafkaPropertyFault] {
         PropertyCheck(
             type: RD_KAFKA_CONSUMER,
@@ -28,8 +28,8 @@ extension Consumer {
 }
 
 extension Producer {
-    /// Returns all faults for which `init` would throw. Creates the client as `init` does, but without the
-    /// names of servers, so that it does not connect.
+    /// Returns the faults of the properties for which `init` would throw. If librdkafka takes each property alone, also
+    /// creates a client as `init` does, but without the names of servers, so that the client does not connect.
     public static func faults(of properties: [KafkaProperties.Property]) -> [KafkaPropertyFault] {
         PropertyCheck(
             type: RD_KAFKA_PRODUCER,
@@ -42,8 +42,9 @@ extension Producer {
     }
 }
 
-/// Makes a client without servers. This finds faults that librdkafka reports only when a client is made: in
-/// certificates and keys, and of properties that exclude each other.
+/// Sets the properties one by one. If none is refused, apart from files that cannot be opened, makes a client without
+/// servers. This finds faults that librdkafka reports only when a client is made: in certificates and keys, and of
+/// properties that exclude each other.
 private struct PropertyCheck {
     let type: rd_kafka_type_t
     let defaults: [KafkaProperties.Property]
@@ -59,7 +60,7 @@ private struct PropertyCheck {
 
     func faults(of properties: [KafkaProperties.Property]) -> [KafkaPropertyFault] {
         let faults = applyProperties(ClientConfiguration(), properties, required)
-        // Continue without the properties whose files are missing, so that they do not hide other faults.
+        // Continue without the properties whose files cannot be opened, so that they do not hide other faults.
         let usableProperties = KafkaPropertyFile.usableProperties(of: properties)
         guard applyProperties(ClientConfiguration(), usableProperties, required).isEmpty else { return faults }
         let configuration = ClientConfiguration()
@@ -74,8 +75,8 @@ private struct PropertyCheck {
             _ = destroy(client, until: Deadline(afterMilliseconds: Self.closeTimeoutMilliseconds))
             return faults
         } catch {
-            // If only one property is wrong, librdkafka's text names this property. If several names occur in the
-            // text, take the longest, because one name may contain another.
+            // librdkafka's text may name the wrong property. If several names occur in the text, take the longest,
+            // because one name may contain another.
             guard
                 let namedProperty = usableProperties.map(\.name).filter({ error.reason.contains($0) })
                     .max(by: { $0.count < $1.count })

@@ -1,11 +1,11 @@
 import CRdkafka
 import Glibc
 
-/// The topics that a consumer subscribes to: for each, its name as a C string and a handle.
+/// The topics that a `Consumer` or `PartitionReader` reads: for each, its name as a C string and a handle.
 ///
 /// librdkafka has one topic object per name and client. This object can store a pointer for the application,
-/// and here it stores the topic's index. The handles are created before the subscription. So the index is
-/// there when the first record arrives, and no names need be compared.
+/// and here it stores the topic's index. The handles are created before reading begins. So the index is there when
+/// the first record arrives, and no names need be compared.
 struct SubscribedTopics {
     private var handles: [OpaquePointer] = []
     private var names: [UnsafeMutablePointer<CChar>] = []

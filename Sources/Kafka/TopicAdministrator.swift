@@ -3,7 +3,7 @@ import CRdkafka
 /// A topic that `TopicAdministrator.create` creates.
 public struct NewTopic: Sendable, Equatable {
     public var name: String
-    /// 1 to 10,000.
+    /// At least 1.
     public var partitions: Int32
     /// The number of copies; 0 for the brokers' default (Kafka 2.4 and later).
     public var replicationFactor: Int32
@@ -24,8 +24,8 @@ public struct NewTopic: Sendable, Equatable {
     }
 }
 
-/// Reads the list of topics from the brokers and creates topics. Only one thread may use it. Every call waits
-/// for the brokers, at most for its timeout.
+/// Reads the list of topics from the brokers and creates topics. Only one thread may use an administrator. Calls
+/// wait for the brokers: at most for their timeout, `create` for up to 5 s more.
 public final class TopicAdministrator {
     let handle: OpaquePointer
     private let queue: OpaquePointer
@@ -56,7 +56,8 @@ public final class TopicAdministrator {
         precondition(!isOpen, "an administrator must be closed before it is released")
     }
 
-    /// Asks the brokers how many partitions each topic has. Topics that this client may not see are missing.
+    /// Asks the brokers how many partitions each topic has. Topics that this client may not see, or that the brokers
+    /// report with an error, are missing.
     public func partitionCounts(timeoutMilliseconds: Int32) throws(KafkaError) -> [String: Int] {
         precondition(isOpen)
         var metadata: UnsafePointer<rd_kafka_metadata>?

@@ -11,8 +11,8 @@ public struct ApsCache: ~Copyable {
     /// Nil if this value never remembers a dictionary (``disabled``).
     private let bytes: UnsafeMutableRawPointer?
     private var count = 0
-    /// The number of the last dictionary that was parsed, even if it is not remembered. Records that are
-    /// decoded while the number stays the same have the same dictionary. 0: no dictionary was parsed yet.
+    /// Grows with each dictionary that is parsed, even if it is not remembered, and with each ``forget()``. Records
+    /// that are decoded while the number stays the same have the same dictionary. 0: no dictionary was parsed yet.
     public private(set) var dictionaryNumber: UInt64 = 0
     /// The fields that come from the remembered dictionary. Their positions are those in the record from which
     /// the dictionary was parsed. All other fields are blank.

@@ -1,5 +1,5 @@
-/// Changes a body so that it carries another command's alert, or has no alert any more because its own is too
-/// old.
+/// Changes a body so that it carries another command's alert, or has no alert any more, for example because its
+/// alert is too old.
 extension Body {
     /// The key of an alert that is inserted at the dictionary's beginning. A comma follows the alert.
     private static let alertKey: StaticString = "\"alert\":"
@@ -15,7 +15,7 @@ extension Body {
 
     /// Writes a body with another alert. The alert replaces the body's own alert, if there is one.
     /// - Parameters:
-    ///   - body: a body that ``write(_:from:into:)`` composed; its dictionary is never empty.
+    ///   - body: a body that a function of ``Body`` wrote; its dictionary is never empty.
     ///   - alert: the value of an alert: a JSON object.
     ///   - target: has room for ``count(_:_:carryingAlertOf:)`` bytes and does not overlap `body` or `alert`.
     /// - Returns: the positions of the parts in `target`.

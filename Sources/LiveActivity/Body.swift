@@ -1,5 +1,5 @@
-/// The body of a request to APNs: Apple's dictionary and the custom keys, byte for byte as the producer wrote
-/// them. Only the timestamp and the alert may be changed afterwards.
+/// The body of a request to APNs: Apple's dictionary and the custom keys, byte for byte as in the decoded record, from
+/// which fields may have been dropped before (R33). Only the timestamp and the alert may be changed afterwards.
 ///
 /// The body is `{"aps":` and the dictionary. Then follow a comma and the custom keys, if there are any, and
 /// `}`.
@@ -83,8 +83,8 @@ public enum Body {
 
     /// Overwrites the ten digits of a body's timestamp.
     /// - Parameters:
-    ///   - timestamp: UNIX seconds. Clamped to ``Limits/timestampMin``...``Limits/timestampMax``, because a
-    ///     timestamp that Redis has raised (R11) may be above this range.
+    ///   - timestamp: UNIX seconds. Clamped to ``Limits/timestampMin``...``Limits/timestampMax``, so that it always has
+    ///     ten digits.
     ///   - layout: this body's layout.
     public static func setTimestamp(
         _ timestamp: Int64,

@@ -4,7 +4,7 @@
 /// ranges are made only from positions that a decoder has read or a writer has written.
 @frozen
 public struct ByteRange: Equatable, Sendable, BitwiseCopyable {
-    /// The position of the first byte in the record. `UInt32.max`: the range is absent.
+    /// The position of the first byte in the record or body. `UInt32.max`: the range is absent.
     public var offset: UInt32
     /// The number of bytes.
     public var count: UInt32
@@ -26,7 +26,7 @@ public struct ByteRange: Equatable, Sendable, BitwiseCopyable {
     public var end: Int { Int(offset) + Int(count) }
 
     /// Returns the bytes of the range; none for an absent range.
-    /// - Parameter record: the record from which the range was taken, or a copy of that record.
+    /// - Parameter record: the record or body from which the range was taken, or a copy of it.
     @inlinable @inline(__always)
     public func bytes(in record: UnsafeRawBufferPointer) -> UnsafeRawBufferPointer {
         if isAbsent { return UnsafeRawBufferPointer(start: nil, count: 0) }
@@ -36,7 +36,7 @@ public struct ByteRange: Equatable, Sendable, BitwiseCopyable {
 }
 
 extension ByteRange {
-    /// Creates the range between two positions. They fit into 32 bits, because a record has at most
+    /// Creates the range between two positions. They fit into 32 bits, because a record or body has at most
     /// ``Limits/recordBytes`` bytes.
     @inline(__always)
     init(from start: Int, to end: Int) {

@@ -4,7 +4,7 @@
 /// bytes, or with a copy of these bytes.
 public struct Command: Sendable, BitwiseCopyable {
     public var event: Event
-    /// The order of the activity's commands: `aps.timestamp` and `sequence`.
+    /// `aps.timestamp` and `sequence`. They order the commands of one activity, audience or channel.
     public var version: Version
     /// The app's bundle id.
     public var app: TextRange
@@ -32,7 +32,7 @@ public struct Command: Sendable, BitwiseCopyable {
     public var policy: TextRange
     /// `aps.attributes-type`; always present in a start.
     public var attributesType: TextRange
-    /// Apple's dictionary including its braces, byte for byte as received.
+    /// Apple's dictionary including its braces, byte for byte as in the record.
     public var aps: ByteRange
     /// The ten digits of `aps.timestamp`, inside ``aps``.
     public var timestampDigits: ByteRange
@@ -41,7 +41,7 @@ public struct Command: Sendable, BitwiseCopyable {
     /// The values of `aps.content-state` and `aps.attributes`, inside ``aps``; each absent if there is none.
     public var contentState: ByteRange
     public var attributes: ByteRange
-    /// The `payload`: an object of custom keys, including its braces.
+    /// The `payload`: an object of custom keys, including its braces; absent if there is none.
     public var payload: ByteRange
     /// The keys and values of ``payload`` without its braces and without the white space at both ends. Absent if
     /// there is no payload or if it is empty.

@@ -14,7 +14,7 @@ public struct CommandRecord {
     /// Whether a command to an audience asks for a broadcast channel.
     public var requestsChannel = false
     public var device: UnsafeRawBufferPointer?
-    /// Apple's dictionary, including its braces.
+    /// Apple's dictionary, including its braces; without the closing brace if ``address`` completes it.
     public var aps: UnsafeRawBufferPointer
     /// The custom keys without braces, as in ``Command/payloadMembers``.
     public var payloadMembers: UnsafeRawBufferPointer?

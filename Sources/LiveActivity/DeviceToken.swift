@@ -10,8 +10,7 @@ public enum DeviceToken {
             && Hexadecimal.areDigits(bytes)
     }
 
-    /// Copies hexadecimal digits, letters in lower case: the form in which tokens are compared, stored and
-    /// sent.
+    /// Copies hexadecimal digits, letters in lower case: the form in which tokens are compared and sent.
     /// - Precondition: `target` has room for `digits.count` bytes. `digits` satisfies ``isValid(_:)``.
     /// - Returns: the count of bytes written.
     public static func copyLowercased(

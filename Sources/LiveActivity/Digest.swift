@@ -1,11 +1,11 @@
 /// A 64-bit digest of bytes. Two 64-bit words at a time are folded by a multiplication to 128 bits.
 ///
 /// Digests are stored and compared across machines and releases, so the digest of the same bytes never
-/// changes. It is not keyed. A producer that chooses an activity's content can make two contents collide,
-/// which harms only that activity.
+/// changes. It is not keyed. A producer that chooses contents or ids can make two of them collide, which harms only
+/// its own activities and audiences.
 struct Digest {
-    // The fractional parts of the square roots of 2, 3 and 5, the last one made odd. Input words are combined
-    // with the first two by XOR. These two are not well-formed UTF-8, so no text can make a factor of the
+    // The first 64 bits of the fractional parts of the square roots of 2, 3 and 5; the last one is odd. Input words are
+    // combined with the first two by XOR. These two are not well-formed UTF-8, so no text can make a factor of the
     // multiplication zero.
     private static let firstConstant: UInt64 = 0x6A09_E667_F3BC_C908
     private static let secondConstant: UInt64 = 0xBB67_AE85_84CA_A73B
@@ -23,9 +23,8 @@ struct Digest {
             add(word(bytes, position), word(bytes, position &+ 8))
             position &+= 16
         }
-        // Adds the last bytes as one word pair. If fewer than 16 bytes are left, the pair includes bytes that
-        // were added before. The number of bytes is added too, so two different inputs never add the same
-        // words.
+        // Adds the last 16 bytes, or all bytes of a shorter part, as one word pair. The pair may include bytes that
+        // were added before. The number of bytes is added too, so two different inputs never add the same words.
         if count >= 16 {
             add(word(bytes, count &- 16), word(bytes, count &- 8))
         } else if count >= 8 {

@@ -2,8 +2,8 @@
 public struct Fault: Error, Equatable, Sendable, BitwiseCopyable {
     public var code: FaultCode
     public var path: FieldPath
-    /// The position in the record: the start of the wrong value, of the key that must not be there, or of the
-    /// object that lacks a key.
+    /// The position in the record: usually the start of the wrong value, the byte that is not allowed, the key that
+    /// must not be there, or the start of the object that breaks a rule.
     public var offset: Int
     /// For a fault of size: how large the value is, in bytes, keys, audiences, or seconds ahead of the clock.
     /// Otherwise 0.
@@ -56,7 +56,7 @@ public enum FaultCode: UInt8, Sendable, CaseIterable, BitwiseCopyable {
     /// An object has more than ``Limits/unknownKeysPerObject`` unknown keys, or a registration names more than
     /// ``Limits/audiencesPerRegistration`` audiences.
     case tooMany
-    /// The record's format does not define this key.
+    /// The record's format does not define this key, or only Causeway may write it.
     case unknownKey
     case duplicateKey
     /// The record lacks a required field.
@@ -73,7 +73,7 @@ public enum FaultCode: UInt8, Sendable, CaseIterable, BitwiseCopyable {
     case emptyText
     /// A name contains a control character, or a policy's name contains a character that is not allowed.
     case invalidCharacter
-    /// A token is not an even number of hexadecimal digits.
+    /// A token is not an even number of hexadecimal digits, or has too few or too many of them.
     case invalidHexadecimal
     /// The field is not allowed in this kind of record, or not together with another field.
     case notAllowed

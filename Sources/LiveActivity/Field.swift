@@ -6,7 +6,8 @@ public enum Field: UInt8, Sendable, CaseIterable, BitwiseCopyable {
     case staleDate, dismissalDate, relevanceScore, inputPushToken, inputPushChannel
     case alertTitle, alertBody, alertSound
     case titleKey, titleArguments, bodyKey, bodyArguments
-    /// Keys of commands that Causeway wrote, to hold them or to fan them out. A producer must not write these keys.
+    /// Keys of commands that Causeway wrote, for example to hold them or to fan them out. A producer must not write
+    /// these keys.
     case alertTimestamp, alertSequence
     case registeredAt, attributesType, frequentUpdates, shows, showsTimestamp, showsSequence, audiences, channels
     case channel

@@ -34,7 +34,7 @@ extension JSONText {
         return string
     }
 
-    /// Throws the fault of a string that is not a valid name. Control characters are Unicode's category Cc:
+    /// Throws if a string, which may have escapes, is not a valid name. Control characters are Unicode's category Cc:
     /// U+0000 to U+001F and U+007F to U+009F.
     @inline(never)
     private func checkName(_ string: JSONString, atMost bytesMax: Int, _ field: Field) throws(Fault) {

@@ -70,7 +70,7 @@ struct JSONText {
     }
 
     /// Returns the fault at a position where a value of another type is required: `wrongType` if a value
-    /// begins there.
+    /// begins there, `truncated` at the end, else `notJSON`.
     @inline(never)
     func wrongType(_ position: Int, _ field: Field) -> Fault {
         guard position < count else { return Fault(.truncated, field, at: position) }

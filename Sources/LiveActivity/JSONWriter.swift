@@ -95,7 +95,7 @@ public struct JSONWriter: ~Copyable {
         count &+= Decimal.write(value, to: base + count)
     }
 
-    /// Appends bytes unchanged. They must be valid JSON, or members of the open object.
+    /// Appends bytes unchanged, without a comma before them. The caller makes sure that the text stays valid JSON.
     public mutating func raw(_ bytes: UnsafeRawBufferPointer) {
         reserve(bytes.count)
         put(bytes)

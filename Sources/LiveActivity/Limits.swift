@@ -1,5 +1,5 @@
-/// The bounds of a record. Records are hostile input: each loop over a record is bounded by one of these
-/// numbers. (R4)
+/// The bounds of records, request bodies and shapes. Records are hostile input: each loop over a record is bounded by
+/// one of these numbers. (R4)
 public enum Limits {
     /// The maximum length of a record, in bytes.
     public static let recordBytes = 65_536
@@ -27,8 +27,8 @@ public enum Limits {
     /// The maximum number of broadcast channels of one app in one environment (Apple, "Sending channel
     /// management requests to APNs").
     public static let channelsPerApp = 10_000
-    /// The maximum number of unknown keys in Apple's dictionary, and in each object inside it. Causeway
-    /// passes unknown keys on to APNs. The limit keeps the search for duplicate keys cheap.
+    /// The maximum number of unknown keys in each of these objects: Apple's dictionary, its alert, and a title or body
+    /// that is an object. Causeway passes unknown keys on to APNs. The limit keeps the search for duplicate keys cheap.
     public static let unknownKeysPerObject = 32
     /// The size of the buffer into which a key with escapes is decoded, in bytes. Every key that Causeway knows
     /// is shorter.

@@ -1,12 +1,14 @@
-/// How often one activity gets pushes, and how urgently.
+/// How often one activity gets pushes, and how urgently. Commands to an audience or channel follow the same numbers:
+/// the spacing and the budgets are then those of the whole audience or channel.
 ///
 /// Apple documents three facts: the device has a budget for pushes of priority 10 and none for priority 5,
 /// frequent updates widen this budget, and starts have a budget of their own. Apple publishes none of the
 /// numbers ("Starting and updating Live Activities with ActivityKit push notifications"), so an operator can
 /// configure them. `Config/causeway.yaml` says for each default where it comes from.
 public struct Policy: Sendable, Equatable {
-    /// A token bucket, whose tokens are pushes: each push takes one out of the bucket. The bucket starts full and
-    /// is refilled at a constant rate.
+    /// A token bucket. A push of priority 10, or a start, takes one token. A command of priority 10 to an audience or
+    /// channel takes one token of each of its two buckets, for all its pushes. The bucket starts full and is refilled
+    /// at a constant rate.
     public struct Bucket: Sendable, Hashable, BitwiseCopyable {
         /// The number of pushes in a full bucket. 1...``pushesMax``.
         public var pushes: Int
@@ -28,7 +30,7 @@ public struct Policy: Sendable, Equatable {
         public var intervalMilliseconds: Int64 { 3_600_000 / Int64(refillPerHour) }
     }
 
-    /// The numbers that pace one activity. Every admission carries a copy, so the integers are small.
+    /// The numbers that pace one activity or audience. Every admission carries a copy, so the integers are small.
     public struct Pace: Sendable, Hashable, BitwiseCopyable {
         private struct PackedBucket: Hashable, BitwiseCopyable {
             let pushes: Int32
@@ -81,14 +83,15 @@ public struct Policy: Sendable, Equatable {
     /// seconds, 1...43,200: an activity is visible for at most 12 hours.
     public struct Expiration: Sendable, Equatable {
         /// The maximum age of a start when it is sent, counted from its `aps.timestamp`. APNs stores the
-        /// start until it has this age.
+        /// start until it has this age, or until the command's expiration if that is earlier.
         public var startSeconds: Int64 = 600
         /// The maximum age of the alert of an update or end when it is sent, counted from its command's
         /// `aps.timestamp`. If the alert is older, the state is sent without it.
         public var alertSeconds: Int64 = 300
-        /// How long APNs stores an update that has no expiration and no stale date. An update with a stale
-        /// date is stored until that date, but at most for eight hours.
+        /// How long APNs stores an update that has no expiration and no future stale date. An update with a future
+        /// stale date is stored until that date, but at most for eight hours.
         public var updateSeconds: Int64 = 600
+        /// How long APNs stores an end that has no expiration.
         public var endSeconds: Int64 = 14_400
         public init() {}
     }
@@ -111,11 +114,11 @@ public struct Policy: Sendable, Equatable {
     public var throttleRecoveryMilliseconds: Int64 = 60_000
     public var expiration = Expiration()
     /// The fields of `content-state` that are dropped, in this order, from a body that is too large: at most
-    /// ``DroppedFields/countMax`` names by ``DroppedFields/isName(_:)``. If there are none, such a command is
+    /// ``DroppedFields/countMax`` names by ``DroppedFields/isName(_:)``. A command whose body is still too large is
     /// `invalid`.
     public var oversize: [String] = []
-    /// How many seconds after an activity's start Causeway ends it, with its last state; 0: never.
-    /// 0...``lifetimeSecondsMax``.
+    /// How many seconds after an activity's start Causeway ends it, with its last state; 0: never. If no start is
+    /// known, the time counts from the earliest known sign of life. 0...``lifetimeSecondsMax``.
     public var lifetimeSeconds: Int64 = 0
     /// Eight hours, because Apple's system then ends an activity itself.
     public static let lifetimeSecondsMax = 28_800

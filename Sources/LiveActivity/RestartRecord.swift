@@ -12,8 +12,8 @@ public enum RestartRecord {
     ///   - start: the record of the activity's newest start, and its version.
     ///   - newestUpdate: the record of the newest update that the timetable keeps, and its version; nil if it keeps
     ///     none. Not used if the start is newer.
-    ///   - restartMilliseconds: when the former life ended, UNIX milliseconds. The new start's timestamp and
-    ///     id have this time.
+    ///   - restartMilliseconds: when the new life begins, UNIX milliseconds. The new start's timestamp and id have
+    ///     this time.
     /// - Returns: nil if the start's record is damaged, or no valid record can be composed from it.
     public static func compose(
         start: (version: Version, record: [UInt8]),

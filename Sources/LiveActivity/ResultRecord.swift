@@ -6,7 +6,7 @@ public struct ResultRecord {
     /// The command's `id`. If it is absent, the result names the command by its place,
     /// `topic/partition/offset`.
     public var commandIdentifier: UnsafeRawBufferPointer?
-    /// The app's bundle id; nil if the record could not be decoded.
+    /// The app's bundle id; nil if the record could not be decoded, or names no configured app.
     public var app: UnsafeRawBufferPointer?
     public var activity: UnsafeRawBufferPointer?
     public var audience: UnsafeRawBufferPointer?
@@ -18,7 +18,7 @@ public struct ResultRecord {
     public var supersededCount: Int = 0
     /// The HTTP status of APNs' answer; 0 if there was none.
     public var status: UInt16 = 0
-    /// APNs' reason, or Causeway's own; nil if there is none.
+    /// A reason of APNs, of Redis or of Causeway, or the code of the record's fault; nil if there is none.
     public var reason: UnsafeRawBufferPointer?
     /// Whether Causeway made the command, because the activity's lifetime was over.
     public var isLifetimeCommand = false
@@ -26,8 +26,7 @@ public struct ResultRecord {
     public var apnsIdentifier: (UInt64, UInt64)?
     /// The priority that was sent, 5 or 10; 0 if nothing was sent.
     public var priority: UInt8 = 0
-    /// Whether the command asked for priority 10 and was sent at 5, because the activity's budget was used
-    /// up.
+    /// Whether the command asked for priority 10 and Redis granted 5, because the activity's budget was used up.
     public var isDemoted = false
     /// Pushes of priority 10 that the activity's budget allows after this push, including the budget's
     /// reserve; -1 if Redis was not asked about the budget, as for a start.
@@ -147,7 +146,7 @@ extension JSONWriter {
         endObject()
     }
 
-    /// Writes a member whose value is a string; nothing if the string is absent.
+    /// Writes a member whose value is a string. Writes nothing for nil.
     @inline(__always)
     mutating func member(_ name: StaticString, _ text: UnsafeRawBufferPointer?) {
         guard let text else { return }

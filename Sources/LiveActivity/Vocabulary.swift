@@ -28,7 +28,7 @@ public enum DeviceEnvironment: UInt8, Sendable, CaseIterable, BitwiseCopyable {
     }
 }
 
-/// The order of the commands of one activity or audience: the timestamp, and for equal timestamps the
+/// The order of the commands of one activity, audience or channel: the timestamp, and for equal timestamps the
 /// sequence.
 @frozen
 public struct Version: Comparable, Hashable, Sendable, BitwiseCopyable {
@@ -53,7 +53,7 @@ public struct Version: Comparable, Hashable, Sendable, BitwiseCopyable {
 public enum Outcome: UInt8, CaseIterable, Sendable, BitwiseCopyable {
     /// APNs answered 200. This does not promise that the device shows the state.
     case accepted
-    /// The state differs only in its timestamp from what the activity shows.
+    /// The state differs only in its timestamp from what the activity, or the audience, shows.
     case unchanged
     /// This version has been settled already.
     case duplicate
@@ -62,7 +62,7 @@ public enum Outcome: UInt8, CaseIterable, Sendable, BitwiseCopyable {
     /// There is no token, or APNs reports that the update token is dead. Redis keeps the newest state, or the
     /// start, until a token registers.
     case held
-    /// The activity has ended.
+    /// The activity, or the audience, has ended.
     case ended
     /// The command expired, or became too old (R20), before it was sent.
     case expired
@@ -70,9 +70,10 @@ public enum Outcome: UInt8, CaseIterable, Sendable, BitwiseCopyable {
     case invalid
     /// The token of a start, of a lifetime's end or of an audience's member is dead.
     case unregistered
-    /// APNs or Redis refused this command for a reason that no retry removes. The result has the reason.
+    /// The command cannot be sent for a reason that no retry removes, most often because APNs or Redis refused it. The
+    /// result has the reason.
     case failed
-    /// A start was sent and its answer was lost.
+    /// A start may have been sent, and its answer is not known.
     case unknown
 
     /// The name in result records.

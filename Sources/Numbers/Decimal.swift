@@ -4,7 +4,8 @@ public enum Decimal {
     @inlinable public static var digitsMax: Int { 20 }
 
     /// Reads a number.
-    /// - Returns: the number; nil if a byte is not a digit, there are no bytes, or the number is above `max`.
+    /// - Returns: the number; nil if a byte is not a digit, if there are no bytes or more than ``digitsMax``, or if the
+    ///   number is above `max`.
     @inlinable
     public static func parse(_ text: UnsafeRawBufferPointer, max: UInt64 = .max) -> UInt64? {
         guard (1...digitsMax).contains(text.count) else { return nil }

@@ -1,8 +1,8 @@
 import CHiredis
 import Glibc
 
-/// Formats a Redis command with hiredis. This allocates memory, so it serves only a connection's own
-/// commands, which are few, and code outside the lanes. ``CommandWriter`` writes the lanes' calls.
+/// Formats a Redis command with hiredis. This allocates memory, so it serves only rare commands: a connection's own
+/// commands, look-ups of servers, and commands of code outside the lanes. ``CommandWriter`` writes the lanes' calls.
 ///
 /// - Parameter body: gets the bytes of the command. The function clears them afterwards, because they may
 ///   include a password.

@@ -7,15 +7,16 @@ enum OutstandingKind: UInt8, BitwiseCopyable {
 
 /// A script call, or one of the connection's own commands, that has no reply yet.
 struct OutstandingCall: BitwiseCopyable {
-    /// In a cluster, ``KeySlot/fingerprint`` of the call's key; otherwise 0.
+    /// In a cluster, ``KeySlot/fingerprint`` of the call's key; otherwise 0. Has no meaning for the connection's own
+    /// commands.
     var keyFingerprint: UInt64
-    /// The monotonic time at the start of the turn in which the call was issued.
+    /// The loop's monotonic time when the call was issued.
     var issuedAtMicroseconds: Int64
     var kind: OutstandingKind
     /// In the first call of a command that is written: the number of the command's calls, which share its reply. 0 in
     /// the command's other calls, and in calls that are not written yet.
     var batchCount: UInt8
-    /// Whether the call was issued after the connection had loaded the scripts a second time.
+    /// Whether the call was issued after the connection had sent the scripts a second time.
     var followsReload: Bool
     /// Whether the reply stays unread until the server has answered the WAIT that follows the call.
     var awaitsReplicas: Bool

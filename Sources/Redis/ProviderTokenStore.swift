@@ -2,9 +2,10 @@
 /// expires, and a lease for the worker that signs the next token. For code outside the lanes, with the same
 /// configuration as the lanes.
 ///
-/// Each call runs its own loop, and blocks its thread until the answer arrives, at most for a few times the
-/// configured deadline. Not thread-safe. A failed call is not repeated; the caller tries again at its next
-/// check.
+/// Each call runs the object's own loop, and blocks its thread until the answer arrives. The call ends with an error
+/// if the servers stay silent for the configured deadline, if the search for the server or the exchange of commands
+/// takes a minute, or if the task is cancelled. Not thread-safe. A failed call is not repeated; the caller tries again
+/// at its next check.
 public final class ProviderTokenStore {
     /// A text, and how long Redis still keeps it. All workers see the same time, even if their clocks differ.
     public struct Entry: Equatable {
@@ -45,7 +46,7 @@ public final class ProviderTokenStore {
 
     /// Takes the lease to sign a token. Redis ends the lease after `milliseconds`.
     ///
-    /// - Returns: false if another worker has the lease.
+    /// - Returns: false if any worker has the lease already, including this one.
     public func acquireLease(_ name: String, milliseconds: Int64) throws(RedisError) -> Bool {
         let words = ["SET", Self.leaseKey(name), "1", "NX", "PX", String(milliseconds)].map { Array($0.utf8) }
         return try send(name, [words])[0] != .null

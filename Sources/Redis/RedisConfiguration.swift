@@ -24,12 +24,13 @@ public struct RedisConfiguration: Sendable {
     public var clientName = "causeway"
     /// The time limit for connecting to one address, for TCP and TLS together.
     public var connectTimeoutMilliseconds: Int64 = 2_000
-    /// How long the oldest call may wait for its reply. After this time the connection closes, and a new one
-    /// replaces it.
+    /// How long the oldest call may wait for its reply; up to twice this time while data of the server arrives. Then
+    /// the connection closes. A lane's connection reconnects after a pause.
     public var responseDeadlineMilliseconds: Int64 = 2_000
     /// How many replicas must acknowledge the writes of a call that asks for replicas, before the call gets its
-    /// reply; 0 for none. If this is less than the number of all replicas, a replica that lacks an acknowledged
-    /// write may still become the next primary, and the write is lost.
+    /// reply; 0 for none. Calls no longer wait after replicas have been missing for 10 seconds (``ReplicaWatch``). If
+    /// this is less than the number of all replicas, a replica that lacks an acknowledged write may still become the
+    /// next primary, and the write is lost.
     public var replicas = 0
     /// The maximum number of calls to one server that may wait for their reply.
     public var outstandingCallsMax = 4_096

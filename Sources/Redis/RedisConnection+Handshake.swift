@@ -5,8 +5,8 @@ extension RedisConnection {
     /// write.
     static let majorVersionMin = 5
 
-    /// Sends the first commands of a new connection, with one write. The scripts follow when the connection knows the
-    /// server's version.
+    /// Sends the first commands of a new connection, with one write. The scripts follow after the reply to INFO,
+    /// because their form depends on the server's version.
     func beginHandshake() {
         hasReloadedScripts = false
         serverSupportsScriptFlags = false
@@ -100,7 +100,8 @@ extension RedisConnection {
         }
     }
 
-    /// Writes one of the connection's own commands.
+    /// Writes one of the connection's own commands, after the calls that the session has collected. So replies come in
+    /// the order of `outstandingCalls`.
     private func writeCommand(_ kind: OutstandingKind, _ arguments: [String]) {
         guard let stream else { return }
         session.flush(on: self)

@@ -2,13 +2,14 @@ import Reactor
 
 /// Leaves replies unread until replicas have acknowledged what the calls wrote.
 ///
-/// If a call of a turn asks for replicas, the connection writes WAIT after all calls of the turn. It leaves
-/// the reply to that call, and all later replies, unread until WAIT's own reply has arrived. So the session
-/// gets all replies in their order, and nothing is copied. The server answers no later call before the WAIT,
-/// so only the replies of one turn can be unread.
+/// If a call asks for replicas, and ``ReplicaWatch`` has not given up, the connection writes WAIT after all calls of
+/// the turn, or, if an earlier WAIT is outstanding, after all calls of the turn in which that WAIT is answered. The
+/// connection leaves the reply to the call, and all later replies, unread until WAIT's own reply has arrived. So the
+/// session gets all replies in their order, and nothing is copied. The server answers no later call before the WAIT,
+/// so only replies to calls between two WAITs can be unread.
 extension RedisConnection {
     /// WAIT's timeout is the response deadline divided by this number. The timeout must be short, because a
-    /// reply may wait for two WAITs: the one of the turn before, and its own.
+    /// reply may wait for two WAITs: the one that is outstanding when the call is issued, and its own.
     private static let waitTimeoutDivisor: Int64 = 10
 
     /// Returns the WAIT command; empty if the configuration asks for no replicas.
@@ -27,13 +28,13 @@ extension RedisConnection {
 
     /// Notes that a call is being issued.
     ///
-    /// - Returns: whether its reply must stay unread until the replicas have acknowledged.
+    /// - Returns: whether its reply must stay unread until the server has answered a WAIT.
     func noteIssuedCall(asksForReplicas: Bool) -> Bool {
         guard asksForReplicas, !waitCommand.isEmpty else { return false }
         return replicaWatch.noteIssuedCall(nowMilliseconds: loop.nowMilliseconds)
     }
 
-    /// Writes WAIT after all commands of the turn, if a call of the turn asks for replicas.
+    /// Writes WAIT after all commands of the turn, if a call since the last WAIT needs one and no WAIT is outstanding.
     func askReplicas() {
         guard !waitCommand.isEmpty, state == .ready, let stream, replicaWatch.beginWaitIfNeeded() else { return }
         waitCommand.withUnsafeBytes { stream.write($0) }
@@ -65,7 +66,7 @@ extension RedisConnection {
     }
 
     /// Fails the calls of the oldest command with `replicasMissing`. Redis has performed the calls, but too few
-    /// replicas have acknowledged their writes.
+    /// replicas have acknowledged their writes, or WAIT has failed.
     func failUnacknowledgedCalls(_ count: Int, from reader: ReplyReader) {
         for _ in 0..<count {
             guard completeOldestCall(from: reader) else { return }

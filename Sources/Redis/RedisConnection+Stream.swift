@@ -80,7 +80,7 @@ extension RedisConnection: StreamHandler, TimerHandler, TurnEndHandler {
         disconnect(RedisError(.stream, "connection to Redis: \(error?.description ?? "closed by the server")"))
     }
 
-    /// The loop calls this method at the end of a turn with calls.
+    /// The loop calls this method at the end of a turn in which calls were issued or a WAIT was answered.
     public func turnEnded() {
         isTurnEndScheduled = false
         session.flush(on: self)

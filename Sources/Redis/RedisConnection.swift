@@ -7,22 +7,22 @@ protocol ConnectionOwner: AnyObject {
     /// `disconnect(_:)`, now or later.
     func locate(for connection: RedisConnection)
     func connectionBecameReady(_ connection: RedisConnection)
-    /// The connection was lost. The owner may close the connection in this call.
+    /// The connection was lost, or an attempt to connect failed. The owner may close the connection in this call.
     func connectionWasLost(_ connection: RedisConnection)
-    /// The server answered a command with an error. The session gets the error after this method returns. Not called
-    /// for a command of several calls.
+    /// The server answered a command with an error. If the command is a call of the session, the session gets the error
+    /// after this method returns. Not called for a command of several calls.
     func serverRefused(_ call: OutstandingCall, on connection: RedisConnection, error: UnsafeRawBufferPointer)
 }
 
 /// A pipelined connection to one Redis server, for the script calls of a ``RedisSession``. It reconnects
 /// automatically.
 ///
-/// A lane has one connection per server, and uses it only on the lane's thread. The session writes commands
-/// directly into the stream's output buffer. The commands leave together at the end of the turn. Replies come
-/// in the order of the calls. Neither a call nor a reply allocates memory.
+/// A ``RedisClient`` has one connection per server, and one thread uses it. The session writes commands directly into
+/// the stream's output buffer. The commands leave together at the end of the turn. Replies come in the order of the
+/// calls. Neither a call nor a reply allocates memory.
 ///
 /// The connection never repeats a call. If the connection is lost, all calls without a reply fail. The caller
-/// may repeat them, because the scripts can be repeated safely.
+/// may repeat those that can be repeated safely (R15).
 public final class RedisConnection {
     enum State {
         /// `connect` has not been called. Next: `resolving` or `closed`.
@@ -36,8 +36,7 @@ public final class RedisConnection {
         /// The connection logs in, checks the server and loads the scripts. Next: `ready`, `pausing` or
         /// `closed`.
         case handshaking
-        /// Calls may be issued. Next: `pausing` when the connection is lost or a reply is too late, or
-        /// `closed`.
+        /// Calls may be issued. Next: `pausing` when the connection is lost or `disconnect` ends it, or `closed`.
         case ready
         /// Waits for the next attempt to connect. Next: `resolving` or `closed`.
         case pausing
@@ -58,7 +57,7 @@ public final class RedisConnection {
     weak var handler: (any RedisHandler)?
     /// Nil for a connection to a single server that the configuration names.
     weak var owner: (any ConnectionOwner)?
-    /// Where the server was at the last attempt to connect.
+    /// Where the server was at the last attempt to connect; before that, the configuration's first location.
     private(set) var location: RedisURL.Location
 
     var state = State.idle
@@ -69,9 +68,9 @@ public final class RedisConnection {
     public let scriptPrefixes: ScriptPrefixes
     /// The index of the script to which the next reply to SCRIPT LOAD belongs.
     var nextLoadedScript = 0
-    /// Whether the server accepts the line `#!lua` at the beginning of a script (Redis 7 and later).
+    /// Whether the server is known to accept the line `#!lua` at the beginning of a script (Redis 7 and later).
     var serverSupportsScriptFlags = false
-    /// Whether this connection has loaded the scripts a second time, because the server had lost them.
+    /// Whether this connection has sent the scripts a second time, because the server had lost them.
     var hasReloadedScripts = false
     /// The fingerprint of the next call's key; 0 without a cluster. The cluster sets it when it returns this
     /// connection for the call.
@@ -92,7 +91,8 @@ public final class RedisConnection {
     /// reply among the unread ones, and nil again when it handles the reply.
     var areReplicasEnough: Bool?
 
-    /// Creates a connection to the server in the configuration's URL.
+    /// Creates a connection that begins to connect only by `connect`. Without an owner, the server is at the first
+    /// location of the configuration's URL.
     ///
     /// - Parameters:
     ///   - handler: held weakly.
@@ -128,7 +128,7 @@ public final class RedisConnection {
     /// The number of calls, and of the connection's own commands, that have no reply yet.
     public var outstandingCount: Int { outstandingCalls.count }
 
-    /// Connects, and stays connected until `close`. Call it once.
+    /// Connects, and connects again after each loss, until `close`. Call it once.
     public func connect() {
         precondition(state == .idle, "a connection is connected once")
         resolve()
@@ -191,7 +191,8 @@ public final class RedisConnection {
         )
     }
 
-    /// Ends the connection because of an error, and schedules the next attempt to connect.
+    /// Ends the connection because of an error, fails all calls without a reply, and schedules the next attempt to
+    /// connect.
     public func disconnect(_ error: RedisError) {
         guard state != .closed else { return }
         release()
@@ -201,7 +202,7 @@ public final class RedisConnection {
             handler: self,
             tag: ConnectionTimer.reconnect.rawValue
         )
-        // With several servers, the error for the log must name the server.
+        // A connection with an owner can be to any of several servers, so the error for the log names the server.
         let locatedError = owner == nil ? error : RedisError(error.code, "\(location): \(error.reason)")
         owner?.connectionWasLost(self)
         guard state != .closed else { return }
@@ -275,8 +276,8 @@ public final class RedisConnection {
     ///   - isWritten: whether the session has already written the call as its own command. If false, a later
     ///     ``write(calls:bytesMax:_:)`` writes it.
     ///   - asksForReplicas: whether ``RedisConfiguration/replicas`` must acknowledge the call's writes before
-    ///     the session gets the reply. If too few do, all calls of the same command fail with
-    ///     ``RedisError/Code/replicasMissing``. Requires ``acceptsCallsAskingForReplicas``.
+    ///     the session gets the reply, unless replicas have been missing for long. If too few acknowledge, all calls of
+    ///     the same command fail with ``RedisError/Code/replicasMissing``. Requires ``acceptsCallsAskingForReplicas``.
     public func appendCall(isWritten: Bool, asksForReplicas: Bool = false) {
         scheduleTurnEnd()
         append(.call, batchCount: isWritten ? 1 : 0, awaitsReplicas: noteIssuedCall(asksForReplicas: asksForReplicas))
@@ -300,7 +301,7 @@ public final class RedisConnection {
             .contains { outstandingCalls[$0].awaitsReplicas }
     }
 
-    /// Removes the oldest call, because its result has arrived.
+    /// Removes the oldest call, because its result or an error has arrived.
     ///
     /// - Returns: false if the connection that received the reply was lost meanwhile. All calls have then
     ///   failed already.

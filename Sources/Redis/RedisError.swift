@@ -49,16 +49,16 @@ public struct RedisError: Error, Sendable, Equatable, CustomStringConvertible {
 
         // Events of the connection.
 
-        /// The host's name has no address.
+        /// The server was not found: the look-up of its name failed, or a Sentinel does not know the primary.
         case resolve
         /// The connection could not be made, or it broke.
         case stream
-        /// The server did not answer in time.
+        /// The server did not answer in time, or the caller was cancelled.
         case deadline
         /// The server sent a reply that no call can have: it is not RESP, exceeds a limit, or is in the wrong
-        /// order.
+        /// order. Also: there was no memory for a command or for replies.
         case protocolViolation
-        /// `close` was called.
+        /// `close` was called, or the connection had already ended.
         case closed
     }
 
@@ -72,8 +72,8 @@ public struct RedisError: Error, Sendable, Equatable, CustomStringConvertible {
     }
 
     /// Whether the same call can succeed later, on this connection or the next (R23). False only for an error
-    /// that is proven to be the call's own. True for a call whose outcome is unknown, because the scripts can
-    /// be repeated safely.
+    /// that is proven to be the call's own. Also true for a call whose outcome is unknown: every store call but a
+    /// refund can be repeated safely (R15).
     public var isRetriable: Bool { code != .foreignValue }
 
     /// Whether Causeway cannot say what caused the server's error. Other calls may succeed meanwhile.
@@ -84,7 +84,7 @@ public struct RedisError: Error, Sendable, Equatable, CustomStringConvertible {
         }
     }
 
-    /// Whether an operator must change the configuration of the server or of Causeway.
+    /// Whether an operator may have to act, for example change the configuration of the server or of Causeway.
     public var needsOperator: Bool {
         switch code {
         case .outOfMemory, .misconfigured, .noReplicas, .replicasMissing, .noAuthentication, .wrongPassword,
@@ -94,8 +94,8 @@ public struct RedisError: Error, Sendable, Equatable, CustomStringConvertible {
         }
     }
 
-    /// Whether every call on this connection would fail with this error. If true, the connection closes and
-    /// reconnects after a pause.
+    /// Whether other calls on this connection would probably fail with this error, too. If true, the connection closes
+    /// and reconnects after a pause.
     public var endsConnection: Bool {
         switch code {
         case .loading, .readOnly, .masterDown, .noAuthentication, .wrongPassword, .noPermission: true

@@ -2,7 +2,8 @@
 public enum IssueOutcome: Sendable {
     /// The call was issued. Exactly one reply or failure will follow.
     case issued
-    /// There is no connection now. The handler gets `redisReady` when there is one.
+    /// No connection for the call's key is ready now, or the server to which an ASK redirects the call has no room.
+    /// Issue the call again after `redisReady`, or in a cluster after a pause.
     case notReady
     /// Too many calls or too much output wait. Issue the call again after a reply.
     case full
@@ -19,8 +20,8 @@ public enum RedisWarning: Sendable, Equatable {
     case evicts(policy: String)
     /// The server did not say its `maxmemory-policy`.
     case evictionPolicyUnknown(RedisError)
-    /// The server did not say its version. The connection loads the scripts in the form that every version
-    /// accepts.
+    /// The server refused INFO, so its version is unknown. The connection loads the scripts in the form that every
+    /// version accepts.
     case versionUnknown(RedisError)
 }
 
@@ -36,14 +37,15 @@ public enum RedisReplicas: Sendable, Equatable {
     case following
 }
 
-/// Receives the events of a connection, from the loop or inside `close()`. Each method may issue calls or
-/// close the connection.
+/// Receives the events of a client's connections, from the loop. Each method may issue calls or close the
+/// connection.
 public protocol RedisHandler: AnyObject {
-    /// The connection is up, logged in, and has loaded the scripts. Calls may be issued, and failed calls may
+    /// A connection is up, is logged in, and has loaded the scripts. Calls may be issued, and failed calls may
     /// be issued again.
     func redisReady()
-    /// The connection was lost, or an attempt to connect failed. The connection tries again automatically.
-    /// All calls without a reply fail right after this method, oldest first.
+    /// A connection was lost, an attempt to connect failed, or a look-up of a cluster's slots failed. The client tries
+    /// again automatically. All calls without a reply on the lost connection fail right after this method, oldest
+    /// first.
     func redisLost(_ reason: RedisError)
     func redisWarns(_ warning: RedisWarning)
     /// Called after each WAIT that too few replicas acknowledge, and once when enough replicas acknowledge again.

@@ -11,8 +11,8 @@ public protocol RedisSession: AnyObject {
     /// Writes the collected calls, in as few commands as possible. The connection calls this method at the end of
     /// the turn, and before it writes a command of its own.
     func flush(on connection: RedisConnection)
-    /// Drops the collected calls that are not written, because the connection was lost. ``handleFailure(_:)``
-    /// follows for each of them.
+    /// Drops the collected calls that are not written, because the connection was lost or closed.
+    /// ``handleFailure(_:)`` follows for each of them.
     func discardCollectedCalls()
     /// The `count` oldest calls, which left as one command, got a reply that is not an error. The session must
     /// complete each call by ``RedisConnection/completeOldestCall(from:)``.

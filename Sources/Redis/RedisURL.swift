@@ -25,11 +25,12 @@ public struct RedisCredentials: Sendable, CustomStringConvertible, CustomDebugSt
 /// - `rediss://…`, the same over TLS
 /// - `unix://[[user]:password@]/path[?db=database]`
 ///
-/// If `user@` has no colon, the user's password comes from `redis.passwordFile`, or the user has none.
+/// If `user@` has no colon, the user's password comes from `redis.passwordFile` (for Sentinels
+/// `redis.sentinelPasswordFile`), or the user has none.
 ///
 /// Several hosts are servers of a cluster, or Sentinels. The URL need not name all servers of a cluster, because
-/// each server knows the others. The default port is 6379, and the default database is 0. An IPv6 address must be
-/// in brackets.
+/// each server knows the others. The default port is 6379, for Sentinels 26379, and the default database is 0. An IPv6
+/// address must be in brackets.
 public struct RedisURL: Sendable, CustomStringConvertible {
     public enum Location: Sendable, Hashable {
         case host(String, port: UInt16)

@@ -5,10 +5,11 @@
 /// acknowledge.
 struct ReplicaWatch {
     enum State: Equatable {
-        /// Enough replicas acknowledge. A reply stays unread until they have acknowledged the call.
+        /// Enough replicas acknowledge, as far as is known. The reply to a call that asks for replicas stays unread
+        /// until WAIT is answered.
         case following
         /// Too few replicas acknowledged. Calls that ask for replicas are refused. After each pause the connection
-        /// takes such calls again for one turn, to send a WAIT.
+        /// takes such calls again, until it sends the next WAIT.
         case missing
         /// Too few replicas acknowledged for longer than ``missingMillisecondsMax``. Calls that ask for replicas
         /// get their replies without an acknowledgement.
@@ -35,7 +36,8 @@ struct ReplicaWatch {
     private(set) var isWaitOutstanding = false
     /// Whether a call since the last WAIT needs a WAIT.
     private var needsWait = false
-    /// When a WAIT on this connection first found too few replicas; nil while enough replicas acknowledge.
+    /// When a WAIT on this connection first found too few replicas; nil while enough replicas acknowledge, and before
+    /// the connection's first WAIT is answered.
     private var missingSinceMilliseconds: Int64?
     private var waitDueMilliseconds: Int64 = 0
 

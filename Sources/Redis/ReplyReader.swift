@@ -1,6 +1,6 @@
 import CHiredis
 
-/// One complete reply. Its bytes are valid until the next reply is read.
+/// One complete reply, or one element of an array. Its bytes are valid until the reader parses more bytes.
 public struct Reply {
     public enum Kind: Equatable {
         case string, status, error, integer, null
@@ -18,8 +18,9 @@ public struct Reply {
 /// Reads replies with hiredis' parser, but without its tree of objects. It copies the parts of a reply into
 /// one buffer that is allocated once, so reading a reply allocates nothing.
 ///
-/// It accepts only what the servers answer to script calls: strings, numbers, errors, and flat arrays of these. It
-/// refuses an array within an array, and limits every length that the server can choose.
+/// It accepts only what the servers answer to script calls and to a connection's own commands: strings, numbers,
+/// nulls, errors, and flat arrays of these. It refuses an array within an array, and limits every length that the
+/// server can choose.
 public final class ReplyReader {
     /// The maximum length of a string in a reply, in bytes.
     public static let stringBytesMax = 128 * 1024
@@ -49,7 +50,8 @@ public final class ReplyReader {
             return nil
         }
         self.parser = parser
-        // The buffer stays bounded, because `next` limits the bytes that may wait in it.
+        // The buffer stays bounded, because `next` limits the bytes of an incomplete reply, and complete replies stay
+        // unread only for the connection's outstanding calls.
         self.parser.keepBuffer()
     }
 

@@ -2,11 +2,11 @@ import Numbers
 
 /// A server's description of itself: the reply to `INFO server`.
 public struct ServerInformation: Sendable, Equatable {
-    /// The major number from the line `redis_version:7.0.15`.
+    /// The major number from the line `redis_version:7.0.15`; nil if the server does not report it.
     public private(set) var majorVersion: Int?
     /// The run id, which changes with each start of the server; nil if the server does not report it.
     public private(set) var runIdentifier: String?
-    /// Whether the server belongs to a cluster. All keys of a command must then be in one slot.
+    /// Whether the server reports that it belongs to a cluster. All keys of a command must then be in one slot.
     public private(set) var isClusterEnabled = false
 
     private static let valueBytesMax = 64

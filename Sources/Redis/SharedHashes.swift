@@ -1,8 +1,9 @@
-/// Hashes and leases that all workers share. For code outside the lanes, with the same configuration as the
-/// lanes.
+/// Hashes, timetables and leases that all workers share. For code outside the lanes, with the same configuration as
+/// the lanes.
 ///
-/// Each call runs its own loop, and blocks its thread until the answer arrives, at most for a few times the
-/// configured deadline. Not thread-safe. No call is repeated.
+/// Each call runs the object's own loop, and blocks its thread until the answer arrives. The call ends with an error
+/// if the servers stay silent for the configured deadline, if the search for the server or the exchange of commands
+/// takes a minute, or if the task is cancelled. Not thread-safe. No call is repeated.
 public final class SharedHashes {
     /// Fields with their values, in the server's order.
     public typealias Hash = [(field: [UInt8], value: [UInt8])]
@@ -108,19 +109,21 @@ public final class SharedHashes {
 
     /// Takes a lease. Redis ends the lease after `milliseconds`.
     ///
-    /// - Returns: false if another process has the lease.
+    /// - Returns: false if any process has the lease already, including this one.
     public func acquireLease(_ key: [UInt8], milliseconds: Int64) throws(RedisError) -> Bool {
         let words = ["1", "NX", "PX", String(milliseconds)].map { Array($0.utf8) }
         return try send(key, ["SET"], words) != .null
     }
 
-    /// Extends a lease that this process has: it ends `milliseconds` from now.
+    /// Makes a lease end `milliseconds` from now. Does not check whether this process has the lease, and does nothing
+    /// if the lease has ended.
     public func extendLease(_ key: [UInt8], milliseconds: Int64) throws(RedisError) {
         _ = try send(key, ["PEXPIRE"], [Array(String(milliseconds).utf8)])
     }
 
     public func isLeased(_ key: [UInt8]) throws(RedisError) -> Bool { try send(key, ["EXISTS"]) == .integer(1) }
 
+    /// Ends a lease, also one that another process has taken since this process lost it.
     public func releaseLease(_ key: [UInt8]) throws(RedisError) { _ = try send(key, ["DEL"]) }
 
     private typealias KeyCommand = (key: [UInt8], command: [String], arguments: [[UInt8]])

@@ -3,7 +3,7 @@ import Foundation
 import Testbed
 import Testing
 
-/// Every reason of Apple's table for broadcasts and channels that a request can cause.
+/// Requests for broadcasts and channels, each with the reason of Apple's table that answers it.
 @Suite(.ownThread) struct ChannelReasonTests {
     struct Row: Sendable, CustomTestStringConvertible {
         var name: String

@@ -69,7 +69,7 @@ import Testing
             let none = try await fixture.control("GET", "/registrations?since=2&waitMilliseconds=1")
             #expect((none.object["registrations"] as? [Object])?.isEmpty == true && none.object["next"] as? Int == 2)
             #expect(try await fixture.control("GET", "/registrations?since=3").status == 400)
-            // A request waits for registrations. Then a push-to-start makes the app register a token.
+            // This request waits until there is a registration: a push-to-start makes the app register a token.
             async let awaited = fixture.control("GET", "/registrations?since=2&waitMilliseconds=60000")
             let start = """
                 {"aps":{"event":"start","timestamp":\(time(nil)),"attributes-type":"MatchAttributes","attributes":{"matchId":"m2"},\
@@ -133,8 +133,8 @@ import Testing
             try otherClient.run { $0.goAway != nil }
             #expect(otherClient.goAway == .init(lastStream: 0, reason: #"{"reason":"IdleTimeout"}"#, code: 11))
 
-            // The simulator's clock stops at its maximum, even if a request advances it further. The provider
-            // token is then too old, so APNs answers 403.
+            // The simulator's clock stops at its maximum, even if a request advances it further. The provider token is
+            // then too old, so the simulator answers 403.
             for _ in 0..<2 {
                 let advance = #"{"advanceMilliseconds":9223372036854775807}"#
                 #expect(try await fixture.control("POST", "/clock", advance).status == 200)

@@ -3,8 +3,8 @@ import Foundation
 import Testbed
 import Testing
 
-/// Faults of responses, streams and connections that a test sets. Each fault is checked by what an HTTP/2
-/// client gets, and by the service's statistics.
+/// Faults of responses, streams and connections that a test sets. Each fault is checked by what an HTTP/2 client gets,
+/// some also by the service's statistics.
 @Suite(.ownThread) struct TransportFaultTests {
     /// Returns a client that may use a thousand streams. Its first push is sent without faults; the faults
     /// apply to later pushes.

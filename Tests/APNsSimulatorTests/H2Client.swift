@@ -2,8 +2,8 @@ import CNghttp2
 import COpenSSL
 import Glibc
 
-/// A small HTTP/2 client for tests: blocking, one connection, any number of streams. It records everything
-/// from the server.
+/// A small HTTP/2 client for tests: blocking, one connection, any number of streams. It records the server's responses,
+/// GOAWAYs, answers to PINGs and stream limits.
 final class H2Client {
     struct Response: Equatable {
         var status = 0
@@ -191,8 +191,8 @@ final class H2Client {
         return stream
     }
 
-    /// Sends and receives until the condition holds. Throws if the server closes the connection first, or if
-    /// nothing comes for this many seconds.
+    /// Sends and receives until the condition holds. Throws if the server closes the connection or violates the
+    /// protocol first, or if nothing comes for this many seconds.
     func run(seconds: Int = 120, until condition: (H2Client) -> Bool) throws {
         var timeout = timeval(tv_sec: seconds, tv_usec: 0)
         setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &timeout, socklen_t(MemoryLayout<timeval>.size))

@@ -3,7 +3,7 @@ import Foundation
 import Testbed
 import Testing
 
-/// Every reason of Apple's table that a request can cause, over TLS and HTTP/2.
+/// Pushes, each with the reason of Apple's table that answers it, over TLS and HTTP/2.
 @Suite(.ownThread) struct ReasonTests {
     struct Row: Sendable, CustomTestStringConvertible {
         var name: String

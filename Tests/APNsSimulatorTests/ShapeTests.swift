@@ -4,8 +4,7 @@ import Testing
 
 @testable import APNsSimulator
 
-/// Compares shapes with the `Codable` structs that they describe, decoded by Foundation's decoder with
-/// default strategies.
+/// Shapes: what they accept, compared with Foundation's decoder with default strategies, and their errors.
 @Suite(.ownThread) struct ShapeTests {
     private enum Status: String, Decodable { case driverEnRoute, completed }
     private enum Level: Int, Decodable {

@@ -4,7 +4,8 @@ import Testing
 @testable import APNsSimulator
 @testable import Reactor
 
-/// Whether the simulator still reads from a connection that it leaves half open.
+/// Whether the simulator reads from a connection again when the connection's output has drained, also if the simulator
+/// has left the connection half open.
 @Suite struct SilenceTests {
     private func withConnection(_ body: (ServerConnection, Stream) throws -> Void) throws {
         let loop = try EventLoop()

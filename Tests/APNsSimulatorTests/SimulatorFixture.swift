@@ -5,7 +5,8 @@ import Glibc
 import Testbed
 import Testing
 
-/// A running simulator with one app, one phone and one activity, as most tests of the service need it.
+/// A running simulator with one phone, on which one app has one activity, as most tests of the service need it. Two
+/// other apps are only declared.
 struct SimulatorFixture {
     static let app = "com.example.scores"
     static let topic = app + ".push-type.liveactivity"
@@ -13,8 +14,8 @@ struct SimulatorFixture {
     let simulator: Simulator
     let signer: ProviderTokenSigner
     let otherSigner: ProviderTokenSigner
-    /// The provider token of all connections. Two signatures of the same claims differ, and a connection must
-    /// always use the same token.
+    /// The provider token that `headers` uses. Two signatures of the same claims differ, and a connection may change
+    /// its token only once in twenty minutes.
     let providerToken: String
     let directory: TemporaryDirectory
     let caFile: String
@@ -136,7 +137,7 @@ struct SimulatorFixture {
     }
 }
 
-/// Runs a program and returns its output.
+/// Runs a program of /usr/bin, and returns its outputs as one text, and its exit status.
 func output(of program: String, _ arguments: [String]) async throws -> (text: String, status: Int32) {
     let process = Process()
     process.executableURL = URL(fileURLWithPath: "/usr/bin/" + program)

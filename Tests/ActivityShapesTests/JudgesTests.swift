@@ -98,9 +98,10 @@ struct JudgesTests {
         #expect(decodedCount > 400 && refusedCount > 400, "\(decodedCount) decoded, \(refusedCount) refused")
     }
 
-    /// Whether a known difference explains that Foundation refuses a state that the shapes accept. The shape
-    /// of `Badge` and `Amount` is `any`, because their own decoders cannot be described. A shape accepts an
-    /// empty text as a URL, and a number that `Decimal` cannot hold.
+    /// Whether a known difference explains that Foundation refuses a state that the shapes accept. The shape of `Badge`
+    /// and `Amount` is `any`, because a shape describes neither an enum with associated values nor a type's own
+    /// decoder. A shape accepts every text that is not empty as a URL, although Foundation refuses a few, and a number
+    /// that `Decimal` cannot hold.
     private static func isKnown(_ state: String, _ isDecoded: Bool, _ mismatch: String?) -> Bool {
         struct CustomFields: Decodable {
             var badge: RideState.Badge
@@ -153,7 +154,7 @@ struct JudgesTests {
         #expect(found?.hasPrefix(message) == true, "\(found ?? "fits")")
     }
 
-    /// All readers use the first value of a repeated key, so the worker's check ignores any later value.
+    /// Foundation's decoder uses the first value of a repeated key, so the worker's check ignores any later value.
     @Test func `Later values of repeated keys of a dictionary are ignored`() throws {
         let contract = try Self.contract()
         defer { contract.deallocate() }

@@ -5,8 +5,8 @@ import Testing
 @testable import ActivityStore
 @testable import Redis
 
-/// Redis gets two commands of an activity, one after the other. The alert of the older command must not be
-/// lost. (R14)
+/// Redis gets two commands of an activity, one after the other. The alert of the older command must neither be lost nor
+/// ring twice. (R14)
 @Suite(.serialized, .ownThread) struct AlertTests {
     private let token = OwnedToken(token: [1, 2, 3], environment: .sandbox, registeredAtMilliseconds: 5)
 

@@ -254,7 +254,8 @@ struct RecordHistory {
 }
 
 extension RedisServer {
-    /// Writes a channel as the keeper of channels does: its storage, its creation time and its id.
+    /// Writes a channel as the keeper of channels does: its storage, its creation time and its id. If the channel is
+    /// nil, deletes it.
     fileprivate func set(
         _ channel: AudienceChannel?,
         in environment: DeviceEnvironment,

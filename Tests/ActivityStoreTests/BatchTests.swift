@@ -7,7 +7,7 @@ import Testing
 @testable import ActivityStore
 @testable import Redis
 
-/// Many updates and ends are sent as one Redis command, on a real server. (R15)
+/// Many updates, ends and settlements are sent as one Redis command, on a real server. (R15)
 @Suite(.serialized, .ownThread) struct BatchTests {
     private func update(_ timestamp: UInt64, pace: Policy.Pace = .spaced(0), alert: Bool = false) -> Operation {
         .command(

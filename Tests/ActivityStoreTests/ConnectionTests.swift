@@ -50,8 +50,8 @@ import Testing
         ])
         let caller = try StoreCaller("unix://causeway:s%40cret@\(server.socketPath)")
         #expect(caller.turnUntilReady())
-        // The Redis user may run neither CONFIG nor INFO. Both rights are optional: the connection warns that it does
-        // not know the eviction policy and the version, and becomes ready.
+        // The Redis user is allowed neither CONFIG nor INFO. Both rights are optional: the connection warns that it
+        // does not know the eviction policy and the version, and becomes ready.
         #expect(
             caller.events == [
                 .warning(.evictionPolicyUnknown(RedisError(.noPermission))),
@@ -171,7 +171,7 @@ import Testing
                 } else {
                     #expect(caller.store.issue(update(tag), key: key, tag: tag) == .issued)
                 }
-                // At this point some calls have a reply, some are sent, and some are not sent yet.
+                // When the server dies, some calls have a reply, some are sent, and some are not sent yet.
                 if tag == tags.lowerBound + 1_000 { caller.loop.turn(waitMilliseconds: 0) }
                 if tag == tags.lowerBound + 2_000 {
                     #expect(caller.turn { !caller.events.isEmpty })
@@ -205,8 +205,8 @@ import Testing
         let forgotten = caller.events.count { if case .failed(_, .admit, .noScript) = $0 { true } else { false } }
         #expect(forgotten == 999)
         #expect(caller.store.isReady && answersCall(caller))
-        // If the server loses the scripts a second time on the same connection, the call fails and the lane
-        // connects again.
+        // If the server loses the scripts a second time on one connection, the call fails, and the connection is
+        // closed and opened again.
         server.command("SCRIPT", "FLUSH")
         caller.events = []
         #expect(caller.store.issue(update(1), key: key, tag: 1) == .issued)

@@ -10,11 +10,11 @@ import Testing
 @testable import ActivityStore
 @testable import Redis
 
-/// Compares the scripts on a real server with their model, over random histories (R11). All replies must be
-/// equal. After each history, the stored values and their expiry times must be equal, too.
+/// Compares the scripts on a real server with their model, over random histories (R11). All replies must be equal.
+/// After each set of histories, the stored values and their expiry times must be equal, too.
 ///
-/// A history is a number of operations on one key. The 1,000 histories of a set run in one pipeline. Each call has its
-/// own time: the scripts take it from a list instead of the server's clock.
+/// A history is a number of operations on one key. The 1,000 histories of a set run in one pipeline. The scripts take
+/// the time of each call from a list instead of the server's clock.
 @Suite(.serialized, .ownThread) struct DifferentialTests {
     static let historiesPerSet = 1_000
     /// The number of histories. A million take some minutes in a release build.

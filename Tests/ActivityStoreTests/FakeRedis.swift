@@ -4,7 +4,8 @@ import Reactor
 @testable import ActivityStore
 @testable import Redis
 
-/// A Redis server on the lane's own loop. It completes the handshake, and then the test decides each answer.
+/// A Redis server on the lane's own loop. It completes the handshake and answers no script call, unless the test sets
+/// other answers.
 final class FakeRedis: ListenerHandler, StreamHandler {
     /// Returns the answer to a command. Gets the command's first word; returns nil for no answer.
     var answer: (String) -> String? = { _ in nil }

@@ -37,8 +37,8 @@ struct History {
     private let commandsPerEnd: Int
     private var operationsLeft: Int
     private var milliseconds: Int64
-    /// The maximum time of the history. The server's own clock, which expires keys, does not advance, so no
-    /// key may expire in the model either.
+    /// The maximum time of the history. The server's own clock, which expires keys, hardly advances, so no key may
+    /// expire in the model either.
     private var latestMilliseconds: Int64
     private var lastVersion = Version.at(5, 0)
     private let paces: [Policy.Pace]
@@ -95,8 +95,8 @@ struct History {
         )
     }
 
-    /// Lets time pass: usually as long as a rule requires, or one millisecond less or more, to test the
-    /// rule's limit. Sometimes sets the clock back.
+    /// Lets time pass: usually as long as a rule requires, or one millisecond less or more, to test the rule's limit.
+    /// Sometimes leaves the clock as it is, or sets it back.
     private mutating func advanceClock() {
         guard below(3) != 0 else { return }
         let steps: [Int64] = [0, 1, 1_000, 2_000, 4_000, 60_000, 240_000, 3_600_000, Self.lifeMilliseconds]
@@ -109,7 +109,8 @@ struct History {
     /// often have the same one.
     private mutating func time() -> Int64 { below(50) == 0 ? 0 : Int64(below(12)) + (below(30) == 0 ? 12 : 0) }
 
-    /// Returns the last version in half of the cases, otherwise a slightly older or newer one.
+    /// Returns the last version in half of the cases, otherwise a slightly older or newer one, or rarely the newest
+    /// possible one.
     private mutating func version() -> Version {
         if below(2) == 0 { return lastVersion }
         var timestamp = max(0, lastVersion.timestamp + Int64(below(6)) - 2)
@@ -141,7 +142,8 @@ struct History {
 
     private mutating func heldCommand() -> [UInt8] { Array("held \(below(1000))".utf8) }
 
-    /// Returns a few audiences, or more than an activity may leave at a time. Often returns nil.
+    /// Returns a few audiences, or up to eight of many, so that a member may leave more audiences than Redis can store.
+    /// Often returns nil.
     private mutating func audiences() -> [UInt8]? {
         guard isMember, below(4) != 0 else { return nil }
         let isMany = below(3) == 0

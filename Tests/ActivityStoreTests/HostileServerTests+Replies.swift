@@ -1,6 +1,7 @@
 /// Replies that a server sends in these tests.
 extension HostileServerTests {
-    /// Returns an activity's value in which all bytes are below 128, so that it can be written as a text.
+    /// Returns an activity's value as a bulk string of RESP. All bytes are below 128, so that it can be written as a
+    /// text.
     static func value(kind: String, registeredAt: String, token: String) -> String {
         func zeros(_ count: Int) -> String { String(repeating: "\0", count: count) }
         let count = String(UnicodeScalar(UInt8(token.utf8.count & 0x7F))) + "\0"

@@ -113,7 +113,8 @@ import Testing
         #expect(device.startBudget(pace.budget, nowMilliseconds: Self.now).pushesLeft == 2)
     }
 
-    /// Any bytes are either shown or refused with the name of the wrong part.
+    /// A value that is cut off anywhere, or has a byte that cannot be right, is refused with the name of the wrong
+    /// part.
     @Test func `A foreign value is refused, with the wrong part`() throws {
         let comparison = try ScriptComparison(nowMilliseconds: Self.now)
         #expect(comparison.verdict(.start(version: .at(99), claim: 1)) == .send)
@@ -133,7 +134,7 @@ import Testing
                 try ActivityInspection(value: Array(whole[..<length]))
             }
         }
-        // Each case changes one byte: in a timestamp, the last assigned timestamp, the newest version's
+        // Each case changes one byte: in the newest version's timestamp, the assigned timestamp, the newest version's
         // state, the token's form (`TokenForm`), or the token's length.
         for (position, byte, part) in [
             (24, 0xFF, "record"), (43, 0xFF, "record"), (13, 0x9A, "record"), (6, 127, "token"), (5, 0xFF, "token"),

@@ -296,7 +296,7 @@ import Testing
 }
 
 extension SharedHashes {
-    /// Claims all lives that are due in a timetable.
+    /// Claims the lives that are due in a timetable, at most nine.
     fileprivate func claimDue(_ key: [UInt8], lease: Int64 = 0, ageMax: Int64 = .max) throws -> [Claim] {
         let names = try dueNames(key, from: 0, limit: 9).names.map(\.name)
         return try claim(key, names, leaseMilliseconds: lease, ageMillisecondsMax: ageMax).claims

@@ -222,7 +222,7 @@ import Testing
         caller.store.close()
     }
 
-    /// A reply that arrives in parts is parsed again with each part, whatever its length.
+    /// Replies arrive in parts. No call ends before all bytes have arrived.
     @Test func `Replies that come byte by byte`() throws {
         let loop = try EventLoop()
         let fake = try FakeRedis(loop: loop)

@@ -6,7 +6,8 @@ import Testing
 @testable import ActivityStore
 @testable import Redis
 
-/// A server with a lane, and the model. Each reply of the server must be the model's.
+/// A server with a lane, and the model. Each reply of the server must be the model's, except for times that depend on
+/// the server's own clock.
 final class ScriptComparison {
     let server: RedisServer
     let caller: StoreCaller

@@ -19,7 +19,7 @@ extension ScriptTests {
         comparison.settle(acceptedSettlement(100))
         #expect(comparison.verdict(deferred(100, claim: 4, after: 3)) == .duplicate)
         #expect(comparison.verdict(deferred(100, claim: 4, after: 0)) == .duplicate)
-        // The activity's end came while the command was deferred.
+        // The activity's end came while the start was deferred.
         #expect(comparison.verdict(deferred(101, claim: 1, after: 9)) == .send)
         #expect(comparison.verdict(command(.end, 102)) == .noToken)
         #expect(comparison.verdict(deferred(101, claim: 2, after: 1)) == .superseded)

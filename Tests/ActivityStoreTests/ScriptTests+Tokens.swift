@@ -4,7 +4,7 @@ import Testing
 
 @testable import ActivityStore
 
-/// Tokens that commands bring, and tokens that APNs has reported as dead.
+/// Tokens that commands bring, tokens that APNs has reported as dead, and tokens that an emptied Redis learns again.
 extension ScriptTests {
     private func update(_ timestamp: Int64, bringing token: OwnedToken) -> Operation {
         command(.update, timestamp, digest: UInt64(timestamp), token: token)
@@ -35,8 +35,8 @@ extension ScriptTests {
         #expect(comparison.settle(retire("aa", 100, invalidAt: 1_500)))
         #expect(comparison.verdict(update(101, bringing: token("aa", at: 2_000))) == .noToken)
         #expect(comparison.verdict(register(carrying: "aa", at: 2_500)) == .stale)
-        // A command brings another token, which is valid. After this, a command with the dead token does not
-        // replace it.
+        // A command brings another token, which is valid. After this, a command with the dead token does not replace
+        // the valid token.
         #expect(comparison.admit(update(102, bringing: token("bb", at: 3_000))).registration == token("bb", at: 3_000))
         #expect(comparison.admit(update(103, bringing: token("aa", at: 4_000))).registration == token("bb", at: 3_000))
         #expect(comparison.verdict(register(carrying: "aa", at: 4_500)) == .stale)

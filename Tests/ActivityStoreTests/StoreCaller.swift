@@ -112,7 +112,8 @@ extension ActivityStore {
     }
 }
 
-/// What a command asks of its push: the priority, the reserve, and the alert.
+/// The parts of an admission that the tests vary: the priority, the reserve, the alert, and whether the command is too
+/// old or read again.
 struct PushRequest {
     var requestsHighPriority: Bool
     var mayUseReserve: Bool
@@ -215,7 +216,7 @@ extension Operation {
         HeldStart(attributesType: Array(attributesType.utf8), activity: Array(activity.utf8), version: version)
     }
 
-    /// Makes the admission of a command of priority 5 without an alert, whose pace has only a spacing.
+    /// Makes the admission of a command of priority 5 without an alert, with the given spacing.
     static func command(
         event: Event,
         version: Version,
@@ -273,7 +274,6 @@ struct TestKey: Hashable {
 }
 
 extension Version {
-    /// Makes a version of a timestamp and a sequence.
     static func at(_ timestamp: some BinaryInteger, _ sequence: UInt64 = 0) -> Version {
         Version(timestamp: Int64(timestamp), sequence: sequence)
     }

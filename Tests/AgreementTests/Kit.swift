@@ -6,7 +6,7 @@ import Foundation
 /// Calls the kit (the library for app servers). Only this file imports it, because its types have the same
 /// names as the worker's.
 enum Kit {
-    /// Reads a record with the kit, and writes it again.
+    /// Returns the record as the kit writes it after reading it. The worker must read both alike.
     static func rewrite(_ value: Data, _ kind: RecordCheck.Kind) throws -> Data {
         switch kind {
         case .command: try LiveActivityCommand<JSONValue>(value: value).value()

@@ -2,7 +2,8 @@ import RecordTestbed
 
 /// The content of a record, independent of the order of its keys, of escapes and of white space.
 struct RecordContent: Equatable {
-    /// The value that Foundation reads; nil if the text has a number that a `Double` cannot hold.
+    /// The value that Foundation reads; nil if Foundation refuses the text, for example because a `Double` cannot hold
+    /// one of its numbers.
     private let value: FoundationValue?
     /// The numbers as they are spelled.
     private let numbers: [String]

@@ -9,9 +9,9 @@ import Testing
 
 /// Compares the records that workers write with their schemas and with the library that reads them.
 ///
-/// The schema accepts what the worker writes, and the library keeps all of it. The library reads every record
-/// that the schema accepts. It also reads other values of the right type, because a later worker may write new
-/// outcomes and reasons. It reads null as an absent field.
+/// The schema accepts what the worker writes, and the library keeps all of it. The library reads every record that the
+/// schema accepts, unless the record mixes the fields of two kinds of results. It also reads other values of the right
+/// type, because a later worker may write new outcomes and reasons. It reads null as an absent field.
 @Suite("The readers of the worker's records agree", .ownThread)
 struct WrittenRecordTests {
     enum Topic: String, CaseIterable, CustomTestStringConvertible {

@@ -56,8 +56,7 @@ struct JSONValueTests {
         #expect(JSONValue.string("1").double == nil)
     }
 
-    /// Swift's `String` treats `é` and `e` with a combining accent as equal. The worker and APNs compare
-    /// bytes.
+    /// Swift's `String` treats `é` and `e` with a combining accent as equal. The worker compares bytes.
     @Test func `Texts are equal if their bytes are`() throws {
         let text = "{\"e\u{301}\":1,\"\u{E9}\":2}"
         let value = try JSONValue(text: text.utf8)

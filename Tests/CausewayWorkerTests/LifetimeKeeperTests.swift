@@ -116,8 +116,8 @@ import Testing
         ActivityKey.key(app: Array("com.example.other".utf8), activity: Array(name.utf8))
     }
 
-    /// This worker's configuration lacks the app; another worker may have it. This worker cannot end the
-    /// activity, and a claim would only postpone the end. So this worker makes no claim.
+    /// This worker's configuration lacks the app; another worker may have it. This worker cannot end the activity, and
+    /// a claim would only postpone the end. So this worker makes no claim until the life is long overdue.
     @Test func `A life of an app that the worker does not have is left as it is`() async throws {
         let scene = try Scene()
         let key = Self.keyOfUnknownApp("a")

@@ -72,8 +72,8 @@ struct ReconciliationTests {
         #expect(reconciliation.orphans.isEmpty && reconciliation.resolvedIntents.count == 2)
     }
 
-    /// The outcome of two creations is unknown. APNs lists three unknown channels. At most two of them are
-    /// ours, but the worker cannot know which ones, so it keeps all three.
+    /// The outcome of two creations is unknown. APNs lists three unknown channels. At most two of them are ours, but
+    /// the worker cannot know which ones, so it keeps all three unless an operator has unknown channels deleted.
     @Test func `More unknown channels than attempts are reported and kept`() {
         let intents = [Self.intent(1), Self.intent(2)]
         let careful = reconciliation(listed: ["o", "p", "q"], intents: intents)
@@ -86,7 +86,7 @@ struct ReconciliationTests {
     @Test func `Unknown channels without an attempt belong to others`() {
         let first = reconciliation(listed: ["z"])
         #expect(first.newForeignChannels == ["z"] && first.unknownChannels == ["z"] && first.orphans.isEmpty)
-        // A channel that was once found foreign never counts as ours.
+        // A channel that was once found foreign never counts as ours. Only an operator can have the channel deleted.
         let later = reconciliation(listed: ["z", "o"], intents: [Self.intent(1)], foreign: ["z"])
         #expect(later.orphans == ["o"] && later.unknownChannels == ["z"])
         #expect(reconciliation(listed: ["z"], foreign: ["z"], deletesUnknown: true).orphans == ["z"])

@@ -31,8 +31,8 @@ extension StoreCall {
         }
     }
 
-    /// The digests of the audiences that a registration names; nil if the call names none and so changes no
-    /// membership.
+    /// The digests of the audiences that a registration names; empty if the member leaves all audiences, nil if the
+    /// call changes no membership.
     var namedAudiences: Bytes? {
         switch operation {
         case .register(_, _, _, _, let audiences): audiences
@@ -46,7 +46,7 @@ extension StoreCall {
         if case .registerDevice(_, _, let step, _) = operation { step.heldStart } else { nil }
     }
 
-    /// The token that a settlement retires, if any.
+    /// The token that the call retires, if any.
     var retirement: TokenRetirement<Bytes>? {
         switch operation {
         case .settle(_, _, _, let retirement, _): retirement

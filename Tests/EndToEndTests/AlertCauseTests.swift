@@ -148,8 +148,8 @@ struct AlertCauseTests {
         }
     }
 
-    /// First, a file without a key replaces the key file. Then a file with a key that APNs does not know
-    /// replaces it, and the worker is restarted with this key.
+    /// First, a file without a key replaces the key file, until the right key returns. Then a key that APNs does not
+    /// know replaces the right key, and the worker is restarted.
     @Test func `Unusable keys cause an alert`() async throws {
         try await withAlerts { run, history in
             let traffic = try Traffic(run)
@@ -194,7 +194,7 @@ struct AlertCauseTests {
         }
     }
 
-    /// APNs refuses every push until the retry budget is empty. Then people end their activities, so APNs
+    /// APNs refuses the stream of every push until the retry budget is empty. Then people end their activities, so APNs
     /// answers 410 to the producer's further updates.
     @Test func `Failing pushes cause an alert`() async throws {
         try await withAlerts(lanes: 1) { run, history in

@@ -4,11 +4,10 @@ import Testing
 
 @testable import CausewayLab
 
-/// Other programs use up almost all channels of an app, which causes ``CausewayChannelsNearLimit``.
+/// Other programs use more than four fifths of an app's channels, which causes ``CausewayChannelsNearLimit``.
 @Suite("The causes of alerts about channels", .timeLimit(.minutes(10)))
 struct AlertChannelTests {
-    /// Before the worker's first check, other programs have created four fifths of the channels that Apple
-    /// allows.
+    /// The channels exist before the worker's first check.
     @Test func `An app with almost all the channels that Apple allows causes an alert`() async throws {
         try await onOwnThread {
             let run = try ExampleRun(["ride"]) { text, deployment in

@@ -119,8 +119,8 @@ struct AlertLoadTests {
         }
     }
 
-    /// The group has committed an offset beyond the end of the log. The worker reads nothing of this
-    /// partition and skips nothing.
+    /// The group has committed an offset beyond the end of the log. The worker stops reading this partition, and
+    /// reports that.
     @Test func `A committed offset that the log does not have causes an alert`() async throws {
         try await withAlerts { run, history in
             let well = try run.awaitState("partitions") { $0.hasAllDependencies }
@@ -139,7 +139,7 @@ struct AlertLoadTests {
     }
 
     /// The worker's clock advances by almost an hour, and OpenSSL signs no new token. Pushes wait, and the metric shows
-    /// the last token's age. Without a push that needs a token, the metric shows nothing.
+    /// the last token's age. Without a push that needs a token, the metric would show nothing.
     @Test func `A provider token that is not renewed causes an alert`() async throws {
         try await withAlerts { run, history in
             let faults = run.deployment.path("faults")
@@ -167,8 +167,8 @@ struct AlertLoadTests {
         }
     }
 
-    /// One of a cluster's two servers is killed. The worker reports that this server alone is unreachable, and the rest
-    /// of Redis is ready.
+    /// One of a cluster's two servers is stopped. The worker reports that this server alone is unreachable, and the
+    /// rest of Redis is ready.
     @Test func `An outage of one server of a cluster causes an alert`() async throws {
         try await onOwnThread {
             let servers = try [LoopbackPort.free(), LoopbackPort.free()]

@@ -4,8 +4,8 @@ import Testing
 
 @testable import CausewayLab
 
-/// A worker creates and deletes channels. All programs are real; the simulator serves broadcasts and channel
-/// management.
+/// A worker creates a channel, and another channel when the first is lost. All programs are real; the simulator serves
+/// broadcasts and channel management.
 @Suite("Channels of audiences", .timeLimit(.minutes(10)))
 struct ChannelTests {
     private static let audience = "ride-all"
@@ -49,7 +49,7 @@ struct ChannelTests {
             try run.await("a channel") { try channels(run).count == 1 }
             let first = try #require(try channels(run).first?.channel)
 
-            // The command that requested the channel waits until APNs has created the channel.
+            // The command that requested the channel waits up to two seconds until APNs has created the channel.
             var number = 1
             try run.await("a broadcast") {
                 try run.takeResults(milliseconds: 100)

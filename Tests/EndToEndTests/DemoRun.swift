@@ -30,8 +30,8 @@ struct DemoRun {
     }
 }
 
-/// Runs a program to its end, and returns its exit code and both outputs. A program that exceeds the time
-/// limit of all tests is killed and gets the code 124.
+/// Runs a program to its end, and returns its exit code and both outputs. A program that exceeds the time limit of all
+/// tests is ended with SIGTERM and gets the code 124, or is killed 10 s later and gets 137.
 func outputOf(
     _ program: String,
     _ arguments: [String],

@@ -5,7 +5,8 @@ import Testing
 
 @testable import CausewayLab
 
-/// A worker stays alive and loses nothing if Kafka, Redis or APNs start after it, or stop and start again.
+/// A worker stays alive and loses nothing if Kafka, Redis and APNs start after it, or if Kafka or Redis stop and start
+/// again.
 @Suite("What a worker depends on", .serialized, .timeLimit(.minutes(10)))
 struct DependencyTests {
     /// The worker starts first, then Kafka, Redis and APNs. Until they run, the worker reports what it waits

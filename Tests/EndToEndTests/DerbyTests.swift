@@ -70,7 +70,7 @@ struct DerbyTests {
         }
     }
 
-    /// Checks that `registrations.jsonl` shows the records that the apps post, except for tokens and times.
+    /// Checks that `registrations.jsonl` shows the records that the apps post, except for tokens, times and `shows`.
     private func checkRegistrations(_ run: ExampleRun) throws {
         let real = try run.registrations()
         let records = try files.records("registrations.jsonl")
@@ -89,7 +89,8 @@ struct DerbyTests {
         }
     }
 
-    /// Checks that each result in `results.jsonl` came once, and that its commands have no other result.
+    /// Checks that each result in `results.jsonl` came once, and that its commands have no other result, except the
+    /// results of single devices.
     private func checkResults(_ run: ExampleRun) throws {
         let expected = try files.records("results.jsonl")
         for record in expected {

@@ -4,7 +4,7 @@ import Testbed
 
 @testable import CausewayLab
 
-/// The headers of the last results, by command, and the headers of all dead letters.
+/// The headers of each command's last result, by command, and the headers of all dead letters.
 final class HeaderLog: ConsumerHandler {
     private(set) var results: [String: [String: String]] = [:]
     private(set) var deadLetters: [[String: String]] = []

@@ -77,8 +77,8 @@ struct LifetimeTests {
         }
     }
 
-    /// The worker is killed after the end and before the new start. The phone shows the last state again, and
-    /// accepts updates.
+    /// The worker is killed as soon as the end has its result, usually before the new start. The phone shows the last
+    /// state again, and accepts updates.
     @Test func `An activity is started again after its lifetime, with its last state`() async throws {
         try await onOwnThread {
             let run = try ExampleRun(["restaurant"], configure: Self.restarting)

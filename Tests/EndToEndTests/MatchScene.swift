@@ -40,7 +40,7 @@ final class MatchScene {
         }
     }
 
-    /// Waits for the result of a command to the audience, which the command's last range writes.
+    /// Waits for the result of a command to the audience over all its ranges.
     func awaitDelivered(_ command: String) throws {
         try eventually("the result of \(command): \(run.results.results[command] ?? [])", every: .zero) {
             if (run.results.results[command] ?? []).contains(where: { $0["ranges"] != nil }) { return true }

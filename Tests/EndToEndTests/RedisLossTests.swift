@@ -42,8 +42,8 @@ struct RedisLossTests {
         }
     }
 
-    /// Redis has kept its data. The worker reads only the latest records again, and the phones get no second
-    /// push.
+    /// Redis has kept its data. The worker notices the new process and reads records again, but the phones get no
+    /// second push.
     @Test func `After a restart of Redis with its data, no push is repeated`() async throws {
         try await Self.withCrowd { run, crowd in
             try run.awaitMarks()

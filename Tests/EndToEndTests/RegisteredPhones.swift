@@ -3,7 +3,7 @@ import Testing
 
 @testable import CausewayLab
 
-/// Many phones with one activity each, whose tokens the worker has registered.
+/// Many phones with one activity each, whose registrations were written to Kafka.
 final class RegisteredPhones {
     let activities: [String]
     private let run: ExampleRun

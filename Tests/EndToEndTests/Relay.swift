@@ -7,7 +7,6 @@ import Testbed
 struct Relay {
     private static let script = Repository.path("Tests/Acceptance/relay/relay.py")
 
-    /// A port at which nothing listens before `begin`.
     let port: UInt16
 
     init() throws { port = try LoopbackPort.free() }

@@ -6,9 +6,9 @@ import Testing
 
 @Suite("A configuration that changes under load", .timeLimit(.minutes(10)))
 struct ReloadTests {
-    /// One activity gets ten updates a second. SIGHUP applies another spacing. A file with errors changes
-    /// nothing. Keys that need a restart change nothing either. The worker also notices a changed file
-    /// without a signal.
+    /// One activity gets up to ten updates a second. SIGHUP applies another spacing. A file with errors changes
+    /// nothing. Keys that need a restart change nothing either. The worker also notices a changed file without a
+    /// signal.
     @Test func `A change of the spacing loses no command`() async throws {
         try await onOwnThread {
             let run = try ExampleRun(["ride"]) { text, _ in text + Self.policy(spacing: 1_000) }
@@ -119,7 +119,7 @@ struct ReloadTests {
     }
 }
 
-/// Sends updates to one activity without a pause. Any outcome is allowed.
+/// Sends up to ten updates a second to one activity. Any outcome is allowed.
 private final class Flow {
     private let run: ExampleRun
     private let update: JSONObject

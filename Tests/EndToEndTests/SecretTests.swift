@@ -28,8 +28,8 @@ struct SecretTests {
         #expect(search.findings(in: "token sha256 87d2777e5f7d, traces 4bf92f3577b34da6a3ce929d0e0e4736") == [])
     }
 
-    /// The search at the end of a run finds a secret in a log, in an exported trace, and in the output of a
-    /// program.
+    /// The search at the end of a run finds a secret in a log and in an exported trace. `.ci/secret-search` finds
+    /// secrets in the output of a program.
     @Test func `A planted secret is found`() async throws {
         try await onOwnThread {
             let run = try ExampleRun(["ride"])
@@ -56,8 +56,8 @@ struct SecretTests {
         }
     }
 
-    /// The level is debug, so the log has everything. Tokens come in valid and invalid commands, and in APNs'
-    /// answers about dead tokens. The worker warns about a password file that others may read.
+    /// The level is debug, so the log has everything. Tokens come in valid and invalid commands, and APNs does not know
+    /// one of them. The worker warns about a password file that others may read.
     @Test func `Tokens and passwords appear in no logs, results or reasons`() async throws {
         try await onOwnThread {
             let password = "correct-horse-battery-staple"
@@ -79,8 +79,8 @@ struct SecretTests {
             var command = traffic.update
             command["activity"] = "stranger"
             command["id"] = "unknown-token"
-            // A command whose token APNs does not know waits until its pool has accepted another token. This
-            // pool accepts none, so the command expires.
+            // A command whose token APNs does not know may wait until its pool has accepted another token. The
+            // expiration ends this wait.
             command["expiration"] = Int(Date().timeIntervalSince1970) + 10
             command["token"] = Self.token
             command["environment"] = "sandbox"

@@ -80,8 +80,8 @@ struct ShutdownTests {
         }
     }
 
-    /// A dependency neither answers nor closes its connection, so a push has no answer or a result cannot be
-    /// written. The worker still ends within the drain time.
+    /// A dependency neither answers nor closes its connection, so a command waits for Redis or APNs, or a result cannot
+    /// be written. The worker still ends within the drain time.
     @Test(arguments: ["redis-server", "simulator", "broker"]) func `A frozen dependency delays no stop`(name: String)
         async throws
     {

@@ -56,8 +56,8 @@ struct TraceExportTests {
         }
     }
 
-    /// A command to an audience has a span, with one span inside for its range. Both results name the
-    /// command's span.
+    /// A command to an audience has a span, with one span inside for its range. The command's last result names the
+    /// span of the range.
     @Test func `The ranges of a command are spans inside it`() async throws {
         try await onOwnThread {
             let (run, collector) = try Self.run(apps: ["match"], refusals: [], samplesPerMillion: 0)

@@ -5,7 +5,7 @@ import Testing
 
 @testable import HTTP
 
-/// Each limit of the server, reached by real clients.
+/// Limits of the server, reached by real clients.
 @Suite(.timeLimit(.minutes(5)))
 struct LimitTests {
     private static func limits(_ change: (inout HTTPServerLimits) -> Void) -> HTTPServerLimits {

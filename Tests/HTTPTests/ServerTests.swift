@@ -23,7 +23,7 @@ struct ServerTests {
             for number in 0..<20 { #expect(try client.get("/\(number)").body == "/\(number)") }
             client.send((0..<3).map { "GET /\($0) HTTP/1.1\r\nHost: a\r\n\r\n" }.joined())
             for number in 0..<3 { #expect(try client.answer().body == "/\(number)") }
-            // Sends the same request again, byte by byte.
+            // Sends another request byte by byte.
             for byte in "GET /bytes HTTP/1.1\r\nHost: a\r\n\r\n" { client.send(String(byte)) }
             #expect(try client.answer().body == "/bytes")
         }

@@ -12,8 +12,8 @@ import Testing
         ("bootstrap.servers", "127.0.0.1:1"), ("group.id", "g"),
     ]
 
-    /// Returns the error of a `Consumer` with these properties; nil if it starts. It is then closed before it
-    /// gets an assignment.
+    /// Returns the error of a `Consumer` with these properties; nil if the consumer starts. The consumer is then closed
+    /// before it gets an assignment.
     private func consumerError(_ properties: [(name: String, value: String)], topics: [String] = ["t"]) -> KafkaError? {
         do throws(KafkaError) {
             let consumer = try Consumer(properties: properties, topics: topics, handler: NoHandler())

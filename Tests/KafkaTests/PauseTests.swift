@@ -159,7 +159,8 @@ import Testing
         #expect(reader.consumer.commitStored() == nil)
         #expect(reader.consumer.storeOffset(topic: Self.partition.topic, partition: 0, nextOffset: 9) == nil)
         reader.consumer.pause([Self.partition])
-        // Error 25 means unknown member: the group has assigned this consumer's partitions to others.
+        // Error 25 means unknown member: the group no longer knows this consumer, which has therefore lost its
+        // partitions.
         broker.fail(.heartbeat, with: [25])
         #expect(await reader.run { $0.revokedEvents.count == 1 })
         #expect(reader.revokedEvents.first?.areLost == true)

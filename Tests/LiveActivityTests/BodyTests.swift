@@ -100,8 +100,8 @@ struct DigestTests {
             }
         }
         #expect(changedCount > 300)
-        // A change of one byte should change 32 of the 64 bits on average. The range allows for chance over
-        // hundreds of samples.
+        // A change of one bit should change 32 of the 64 bits on average. The range allows for chance over hundreds of
+        // samples.
         #expect((30.0...34.0).contains(Double(differingBits) / Double(changedCount)))
     }
 

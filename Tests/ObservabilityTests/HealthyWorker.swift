@@ -46,7 +46,8 @@ struct HealthyWorker: ~Copyable {
         kafka.publish(kafkaPartitions, at: milliseconds)
     }
 
-    /// Returns a report. `earlier` has the totals at the start of its window; nil: the report has no window.
+    /// - Parameter earlier: the totals at the start of the report's window. Nil: the report has no rates, and its
+    ///   histograms cover the time since the start.
     func report(before earlier: MetricTotals?, at milliseconds: Int64) -> StatusReport {
         StatusBuilder(
             labels: registry.labels,

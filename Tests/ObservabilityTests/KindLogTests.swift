@@ -132,7 +132,7 @@ struct KindLogTests {
         )
     }
 
-    /// More pools lose their connections than the log can remember at a time.
+    /// More pools have a failure than the log can remember at a time.
     @Test func `A failure that made room for others still has its recovery and its number of lines left out`() {
         let collector = LogCollector()
         let events = RecentEvents()

@@ -11,7 +11,7 @@ import Testing
 struct SecureCollectorTests {
     private static let acceptedAnswer = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
 
-    /// The collector's name has two addresses, and nothing listens at one of them. Each request reads the
+    /// The collector's name, localhost, may have two addresses; nothing listens at the second. Each request reads the
     /// headers from the file again.
     @Test func `A collector over TLS gets the traces, with headers from a file`() async throws {
         let scene = try Scene(hosts: ["localhost"], answers: [Self.acceptedAnswer, Self.acceptedAnswer])
@@ -68,7 +68,7 @@ struct SecureCollectorTests {
         #expect(scene.collector.requests.isEmpty)
     }
 
-    /// A line that is no header is not sent. The error names its number, but not its text.
+    /// A line that is no header is not sent. The error names the number of a wrong line, but not its text.
     @Test(arguments: [
         ("secret-without-colon", "line 1 is not a header of the form Name: value"),
         ("a: b\n: secret", "line 2 is not a header of the form Name: value"),

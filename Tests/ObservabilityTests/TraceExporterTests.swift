@@ -9,7 +9,7 @@ import Testing
 
 @Suite("The export of traces", .timeLimit(.minutes(5)), .ownThread)
 struct TraceExporterTests {
-    /// A collector sends a byte from time to time, and never completes its answer.
+    /// The bytes that arrive must not extend the request's time limit. The collector never completes its answer.
     @Test func `A collector that answers byte by byte is left in time`() async throws {
         let collector = try DrippingCollector()
         defer { collector.close() }

@@ -2,8 +2,8 @@ import LiveActivity
 import RecordReference
 
 extension SchemaDifference {
-    /// Returns the known difference that explains why the schema accepts this record and the decoder refuses
-    /// it.
+    /// Returns the known difference that explains why the schema accepts this record and the decoder refuses it; nil if
+    /// there is none.
     package static func explaining(_ fault: Fault, _ text: [UInt8]) -> SchemaDifference? {
         if fault.code == .loneSurrogate || Deviation.isTrailingComma(text, fault) || Deviation.isOtherEncoding(text) {
             return .notOneJSONText
@@ -24,7 +24,7 @@ extension SchemaDifference {
         }
     }
 
-    /// Whether the key of a field occurs twice in the text.
+    /// Whether the key of a field occurs more than once in the text.
     private static func isRepeated(_ field: Field, _ text: [UInt8]) -> Bool {
         guard let key = field.path.description.split(separator: ".").last else { return false }
         return String(decoding: text, as: UTF8.self).ranges(of: "\"\(key)\"").count > 1

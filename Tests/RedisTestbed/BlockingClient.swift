@@ -45,7 +45,8 @@ public final class BlockingClient {
 
     public func reply() -> [String] { replyBytes().map { String(decoding: $0, as: UTF8.self) } }
 
-    /// Returns all strings and numbers of the next reply; empty if the connection is lost.
+    /// Returns all strings and numbers of the next reply, a null as an empty string. Empty if the connection is lost,
+    /// or for an empty array.
     public func replyBytes() -> [[UInt8]] {
         var raw: UnsafeMutableRawPointer?
         guard redisGetReply(context, &raw) == REDIS_OK, let raw else { return [] }

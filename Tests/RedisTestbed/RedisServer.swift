@@ -38,8 +38,7 @@ public final class RedisServer {
         tlsPort = try certificateFiles == nil ? 0 : Listener.unusedLoopbackPort()
         var all = ["--save", "", "--appendonly", "no", "--bind", "127.0.0.1", "--logfile", ""]
         all += ["--dir", self.directory.path, "--unixsocket", self.directory.path("redis.sock")]
-        // A replica begins to copy its primary at once. The primary notices the loss of its replica within a
-        // second.
+        // A replica begins to copy its primary at once, and gets a PING from the primary every second.
         all += ["--port", String(port), "--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1"]
         if let files = certificateFiles {
             all += ["--tls-port", String(tlsPort), "--tls-auth-clients", "no", "--tls-ca-cert-file", files.authority]

@@ -4,7 +4,8 @@ import Testing
 
 @testable import Redis
 
-/// Which replies the parser accepts. No bytes from a peer may make the parser exceed its limits.
+/// Which replies the parser accepts, and how error replies are classified. No bytes from a peer may make the parser
+/// exceed its limits.
 @Suite(.ownThread) struct ReplyReaderTests {
     enum ParsedReply: Equatable {
         case value(Reply.Kind, Int64, [UInt8])

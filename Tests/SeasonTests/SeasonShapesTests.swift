@@ -8,9 +8,9 @@ import Testing
 /// The number of states of a real season that need the full check against the app's shapes.
 @Suite("The season's states and their shapes", .ownThread)
 struct SeasonShapesTests {
-    /// All states differ, but most have the template (the same keys in the same order) of a recent state. For
-    /// these, the decoder checks only the changed values. The others need the full check ("walk"), which
-    /// costs most; `make bench-check` counts its instructions.
+    /// Most states have the template (the same keys in the same order) of a recent state. For these, the decoder checks
+    /// only the changed values. The others need the full check ("walk"), which costs most; `make bench-check` counts
+    /// its instructions.
     @Test func `The decoder reads most of a season's states by their form, and few are walked`() throws {
         let season = try SeasonData.season.get()
         let shapes = try SeasonData.file("shapes.json")

@@ -2,9 +2,9 @@ import Foundation
 
 /// The seeds that a suite of simulations runs, as the environment sets them.
 ///
-/// `CAUSEWAY_SIMULATION_SEEDS` is the number of seeds of each kind, `CAUSEWAY_SIMULATION_FIRST_SEED` the
-/// first one, `CAUSEWAY_SIMULATION_KIND` selects one kind, and `CAUSEWAY_SIMULATION_SEED` names the seed
-/// whose steps are printed.
+/// `CAUSEWAY_SIMULATION_SEEDS` is the number of seeds of each kind, rounded up to whole test cases,
+/// `CAUSEWAY_SIMULATION_FIRST_SEED` the first one, `CAUSEWAY_SIMULATION_KIND` selects one kind, and
+/// `CAUSEWAY_SIMULATION_SEED` names the seed whose steps are printed.
 public struct SimulationSeeds<Kind: RawRepresentable<String> & CaseIterable & Sendable>: Sendable {
     public let seedsPerKind: Int
     public let first: UInt64
@@ -16,7 +16,7 @@ public struct SimulationSeeds<Kind: RawRepresentable<String> & CaseIterable & Se
 
     /// - Parameters:
     ///   - standardCount: the number of seeds of each kind unless the environment sets another.
-    ///   - chunksMax: the maximum number of test cases of a kind. More seeds make each case larger.
+    ///   - chunksMax: the number of test cases of a kind from which on more seeds make each case larger than 50 seeds.
     public init(standardCount: Int, chunksMax: Int = 200) {
         let environment = ProcessInfo.processInfo.environment
         seedsPerKind = environment["CAUSEWAY_SIMULATION_SEEDS"].flatMap { Int($0) } ?? standardCount

@@ -1,7 +1,7 @@
 import Numbers
 
 extension SplitMix64 {
-    /// Makes the generator of one run. The runs of neighbouring seeds have no random numbers in common.
+    /// Makes the generator of one run. The same seed repeats the run.
     public init(simulationSeed: UInt64) { self.init(seed: simulationSeed &* 0x9E37_79B9_7F4A_7C15 &+ 1) }
 
     /// Returns a number in the range.

@@ -2,8 +2,8 @@
 public enum PushEffect: UInt8, Sendable, CaseIterable {
     /// The Lock Screen shows the push's content.
     case shown
-    /// The push ended the activity. If the push has content that is not older than the shown content, the
-    /// Lock Screen now shows the push's content.
+    /// The push ended the activity. If the push has content that is not older than the shown content, its content
+    /// replaced the shown content.
     case ended
     /// A new activity is on the Lock Screen.
     case started
@@ -11,7 +11,7 @@ public enum PushEffect: UInt8, Sendable, CaseIterable {
     case ignoredOld
     /// The phone ignored the push, because its timestamp was more than 8 h ahead of the phone's clock.
     case ignoredFuture
-    /// The phone ignored the push, because the activity had ended.
+    /// The phone ignored the push, because the activity had ended or was off the Lock Screen.
     case ignoredAfterEnd
     /// The push lacked the content state or attributes, or the app could not decode them as its declared
     /// types.
@@ -20,10 +20,9 @@ public enum PushEffect: UInt8, Sendable, CaseIterable {
     case malformed
     /// The push was a start without a complete alert.
     case incompleteAlert
-    /// The push was a start for an update token, or another event for a push-to-start token.
+    /// The push was a start for an update token or as a broadcast, or another event for a push-to-start token.
     case wrongToken
-    /// The push was a start for another attributes type than the one for which its push-to-start token was
-    /// issued.
+    /// The push was a start without an attributes type, or for another one than that of its push-to-start token.
     case wrongAttributesType
     /// The phone dropped the push, because a budget was used up: the activity's budget for pushes of priority
     /// 10, or the phone's budget for starts. A start is also dropped if the simulator can hold no more
@@ -31,10 +30,10 @@ public enum PushEffect: UInt8, Sendable, CaseIterable {
     case overBudget
     /// APNs accepted the push, although its token no longer reaches a phone.
     case acceptedForDeadToken
-    /// The push was a start on a channel that is not registered.
+    /// The push was a start whose `input-push-channel` is not the id of an open channel of the app.
     case unknownChannel
-    /// The phone was offline when APNs accepted the push. If the channel stores the push, the phone can still
-    /// get it later. The later effect is counted too.
+    /// The phone was offline when APNs accepted the push. If the push is a broadcast that its channel stores, the phone
+    /// can still get it later. The later effect is counted too.
     case missed
 }
 
@@ -67,8 +66,9 @@ enum ActivityState: Equatable {
     case gone(atMilliseconds: Int64)
 }
 
-/// Counts accepted pushes by priority, and measures the time between them: the pushes to one activity,
-/// including its start by push, or the broadcasts on one channel.
+/// Counts accepted pushes by priority, and measures the time between them: the pushes to one activity, including its
+/// start by push, with the broadcasts that reach it; or the broadcasts on one channel. A broadcast with priority 1
+/// counts as one with 5.
 struct PushPace {
     private(set) var priority5 = 0
     private(set) var priority10 = 0
@@ -93,7 +93,7 @@ struct PushPace {
 public struct Alert: Sendable {
     /// When the alert rang, UNIX milliseconds.
     public var atMilliseconds: Int64
-    /// The priority of the push: 5 or 10.
+    /// The priority of the push: 5 or 10; of a broadcast also 1.
     public var priority: UInt8
     /// The timestamp of the push, UNIX seconds.
     public var timestamp: Int64
@@ -115,7 +115,7 @@ struct Activity {
     let startedAtMilliseconds: Int64
 
     var state = ActivityState.active
-    /// The update token in use; nil for an activity on a channel.
+    /// The last update token, valid or not; nil for an activity on a channel, or if no token was left.
     var token: Int?
     /// The channel on which the activity began.
     var channel: Int?
@@ -127,13 +127,13 @@ struct Activity {
     var effects = EffectCounts()
     var alerts: [Alert] = []
     var alertCount = 0
-    /// How many alerts repeated an earlier alert of the activity: the same title, body and sound.
+    /// How many alerts repeated an earlier alert of the activity: the same JSON text.
     var repeatedAlerts = 0
     /// How many dates in content were more than 20 years in the future. Such a date is probably UNIX seconds
     /// instead of seconds since 2001.
     var suspiciousDates = 0
-    /// How many pushes had the same timestamp as the shown content. The content of each such push replaced
-    /// the shown content.
+    /// How many pushes with content had the same timestamp as the shown content. The content of each such push
+    /// replaced the shown content.
     var equalTimestamps = 0
     /// How often older content replaced newer content. A real phone never does that, so a number above 0 is a
     /// defect of the simulator.
@@ -145,7 +145,8 @@ struct Activity {
 
     /// The content state on the Lock Screen, as JSON.
     private(set) var shownContentState: [UInt8] = []
-    /// The timestamp of the shown content, UNIX seconds. The phone ignores pushes with a lower timestamp.
+    /// The timestamp of the shown content, or of a later end without content, UNIX seconds. The phone ignores updates
+    /// with a lower timestamp.
     private(set) var shownTimestamp: Int64
     private(set) var shownAtMilliseconds: Int64
     /// When the shown content becomes stale, UNIX seconds; nil: never.
@@ -189,7 +190,7 @@ struct Activity {
         shownAtMilliseconds = nowMilliseconds
     }
 
-    /// Records the timestamp of a push without content. A later push with a lower timestamp is then too old.
+    /// Records the timestamp of an end without content, unless the shown content is newer.
     mutating func raiseShownTimestamp(to timestamp: Int64) {
         shownTimestamp = max(shownTimestamp, timestamp)
     }
@@ -209,7 +210,7 @@ struct Activity {
             : .ended(atMilliseconds: atMilliseconds, dismissalMilliseconds: dismissal)
     }
 
-    /// Returns the latest alert of the activity with the same JSON; nil if there is none.
+    /// Returns the latest of the kept alerts with the same JSON text; nil if there is none.
     func latestAlert(equalTo alert: UnsafeRawBufferPointer) -> Alert? {
         alerts.last { earlier in earlier.json.withUnsafeBytes { isEqual($0, alert) } }
     }

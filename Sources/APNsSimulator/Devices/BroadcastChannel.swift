@@ -1,6 +1,6 @@
 import Numbers
 
-/// The limits of channels. Apple does not publish all of them, and a test may set stricter ones.
+/// The limits of channels. Apple does not publish all of them, and a test may set other ones.
 public struct ChannelRules: Sendable, Equatable {
     /// The most channels that one app may have at one time.
     public var channelsPerApp: Int
@@ -30,8 +30,8 @@ public struct ChannelRules: Sendable, Equatable {
 ///   loss of the app's capability for broadcasts.
 /// - deleted: the final state. Subscribed activities stay on their phones and get no more broadcasts.
 struct BroadcastChannel {
-    /// The newest message, which APNs stores for offline phones. A phone that comes back online gets the
-    /// message once, if it has not expired. A message expires after at most 8 h.
+    /// An accepted broadcast. If the channel stores messages, APNs keeps the newest one for offline phones. A phone
+    /// that comes back online gets this message once, if it has not expired. A message expires after at most 8 h.
     struct StoredMessage {
         var body: [UInt8]
         var priority: UInt8

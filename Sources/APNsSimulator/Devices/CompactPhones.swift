@@ -1,4 +1,5 @@
-/// The stored state of one compact phone. Its id and token are computed from its number (``CompactCrowd``).
+/// The stored state of one compact phone. Its id and token are computed from its number (``CompactCrowd``). A count of
+/// 16 bits stops at 65,535.
 struct CompactPhone: BitwiseCopyable {
     enum Life: UInt8, BitwiseCopyable {
         case active, ended, gone
@@ -17,7 +18,7 @@ struct CompactPhone: BitwiseCopyable {
     var repeatedAlerts: UInt16 = 0
     /// Pushes that APNs refused with 410, because their token was no longer valid.
     var refusedPushes: UInt16 = 0
-    /// The number of tokens that the activity had before the current one.
+    /// The number of tokens that the activity had before the current one, modulo 256.
     var generation: UInt8 = 0
     var life = Life.active
     /// The numbers of the last four different alerts that the phone got (``CompactPhones/alertNumber(_:)``);
@@ -84,7 +85,7 @@ struct CompactPhones {
         var timestamp: Int64
         /// The content state, as an index of `states`; nil: the body has none.
         var state: UInt32?
-        /// The number of the alert (`alertNumber(_:)`); 0: the body has none.
+        /// The number of the alert (`alertNumber(_:)`); 0: the body has no alert object.
         var alert: UInt16
     }
 
@@ -152,7 +153,8 @@ struct CompactPhones {
         return number
     }
 
-    /// Returns the number of an alert. Equal texts have the same number.
+    /// Returns the number of an alert. Equal texts have the same number. All texts after the first `alertsMax` ones
+    /// have the last number.
     private mutating func alertNumber(_ text: [UInt8]) -> UInt16 {
         if let known = alerts[text] { return known }
         let number = UInt16(min(alerts.count + 1, Self.alertsMax))

@@ -19,7 +19,7 @@ extension DeviceModel {
 
     /// What happens to a token that was replaced.
     public enum OldToken: String, Sendable {
-        /// APNs answers 410 to pushes for the old token.
+        /// APNs answers 410 to pushes for the old token, after the grace time of ``DeviceRules``.
         case retired
         /// APNs still answers 200 to pushes for the old token, but no phone gets them.
         case void
@@ -199,8 +199,8 @@ extension DeviceModel {
         postStartToken(phone: phone, position: position, nowMilliseconds: nowMilliseconds)
     }
 
-    /// The user dismisses an activity. The app's server learns this only when APNs answers the next push with
-    /// 410.
+    /// The user dismisses an activity. The app's server learns this only when APNs answers a later push to the update
+    /// token with 410. For an activity on a channel, it never learns this.
     public mutating func dismiss(activity identifier: String, app: String, nowMilliseconds: Int64) throws(Fault) {
         let index = try activity(identifier, application: try application(app))
         advance(index, nowMilliseconds: nowMilliseconds)
@@ -325,8 +325,8 @@ extension DeviceModel {
         registrations.append(RegistrationRecord(key: phoneRecord.device, value: writer.bytes))
     }
 
-    /// Gives the activity an update token, which the app posts. If the simulator has no more tokens, the
-    /// activity has none. That is allowed, because a server must also handle an activity without a token.
+    /// Gives the activity an update token, which the app posts. If the simulator has no more tokens, the activity gets
+    /// none. That is allowed, because a server must also handle an activity without a token.
     mutating func postToken(of index: Int, nowMilliseconds: Int64) {
         let phone = phones[activities[index].phone]
         guard

@@ -8,8 +8,8 @@ extension DeviceModel {
         var expiration: Int64
     }
 
-    /// Decides whether APNs accepts a broadcast, and if so delivers it to all subscribers whose phones are
-    /// online.
+    /// Decides whether APNs accepts a broadcast. If so, delivers it to all active subscribers whose phones are online,
+    /// and stores it for offline phones if the channel stores messages.
     mutating func publish(
         _ broadcast: Broadcast,
         _ body: UnsafeRawBufferPointer,
@@ -81,7 +81,8 @@ extension DeviceModel {
         markChanged(phone: phone)
     }
 
-    /// Brings a phone back online, and delivers the stored messages of its activities' channels.
+    /// Brings a phone back online, and delivers the stored messages of its activities' channels that the activities
+    /// have not got.
     public mutating func goOnline(device: String, app: String, nowMilliseconds: Int64) throws(Fault) {
         let phone = try phone(device, application: try application(app))
         guard !phones[phone].isOnline else { return }
@@ -129,7 +130,8 @@ extension DeviceModel {
         channels.delete(index, nowMilliseconds: nowMilliseconds)
     }
 
-    /// Creates a channel for a request to the management service.
+    /// Creates a channel, for a request to the management service or for a test. Returns `success` and the channel's
+    /// id, or the reason for which APNs refuses it.
     mutating func createChannel(
         application: Int,
         storesNewest: Bool,

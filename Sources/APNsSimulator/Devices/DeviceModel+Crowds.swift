@@ -77,9 +77,8 @@ extension DeviceModel {
 
     // MARK: - Pushes
 
-    /// `verdict` returns a token as an integer. If this bit is set, the integer holds the numbers of a crowd
-    /// and of one of its phones. If not, it is an index in `TokenTable`. The integer -1 means that no phone
-    /// has the token.
+    /// `verdict` returns a token as an integer: -1 if no phone has the token. If this bit of a positive integer is set,
+    /// the integer holds the numbers of a crowd and of one of its phones. If not, it is an index in `TokenTable`.
     static let compactTokenBit = 1 << 48
 
     /// Decides whether APNs accepts a push for the token of a compact phone. Returns nil if no compact phone

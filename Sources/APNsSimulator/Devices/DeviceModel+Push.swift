@@ -152,8 +152,8 @@ extension DeviceModel {
         return record(.ended, for: owner)
     }
 
-    /// Shows the content of a push. An end always ends the activity, but its content is shown only if it is
-    /// not older than the shown content.
+    /// Shows the content of a push, unless the push is an end with older content than the shown content. Such an
+    /// end still ends the activity, and its alert still rings.
     private mutating func show(
         _ payload: PushPayload,
         _ tape: borrowing JSONTape,
@@ -205,7 +205,7 @@ extension DeviceModel {
             )
     }
 
-    /// Applies a push that starts an activity. The push creates the activity, or the phone drops the push.
+    /// Applies a push for a push-to-start token. The push creates an activity, or the phone drops the push.
     private mutating func start(
         _ payload: PushPayload,
         _ tape: borrowing JSONTape,
@@ -366,8 +366,8 @@ extension DeviceModel {
         }
     }
 
-    /// Returns the app's id for an activity that a push started: the value of the identifier attribute, or an
-    /// invented id if the type has no such attribute.
+    /// Returns the app's id for an activity that a push started: the value of the identifier attribute, or an invented
+    /// id if there is no such text or number.
     private func identifier(_ tape: borrowing JSONTape, attributes: Int, phone: Int, type: Int) -> String {
         if var name = types[type].identifierAttribute,
             let value = name.withUTF8({ tape.member(UnsafeRawBufferPointer($0), of: attributes) })

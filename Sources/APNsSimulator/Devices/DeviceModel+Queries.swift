@@ -17,7 +17,7 @@ extension DeviceModel {
         public var mismatches: [Mismatch] = []
     }
 
-    /// Sums over all phones.
+    /// Sums over all phones except compact ones.
     public struct Summary: Sendable, Equatable {
         public var phones = 0
         public var activeActivities = 0
@@ -46,8 +46,9 @@ extension DeviceModel {
         public var registrations = 0
     }
 
-    /// Compares activities with the content states that they should show. If an expected `contentState` is
-    /// nil, the activity should not be on the Lock Screen.
+    /// Compares activities with the content states that they should show. If an expected `contentState` is nil, the
+    /// activity should not be on the Lock Screen. An unknown activity is always a mismatch. If several activities have
+    /// an id, the youngest counts.
     ///
     /// Two content states are equal if they are the same JSON, regardless of spaces and of the order of keys.
     public mutating func compare(
@@ -213,7 +214,8 @@ extension DeviceModel {
         return writer.bytes
     }
 
-    /// Writes activities of an app as JSON in the order of their creation, from a position on.
+    /// Writes at most `limit` activities of an app as JSON in the order of their creation, from a position on. The
+    /// position counts the activities of all apps.
     public mutating func activitiesJSON(
         app: String,
         since position: Int,

@@ -1,7 +1,7 @@
 /// The Lock Screens of thousands of phones, for a web page that shows them.
 ///
-/// A push must stay cheap, so it only marks its phone as changed (`markChanged`). The rest is done when the
-/// page requests the screens.
+/// A push must stay cheap, so it only marks its phone as changed (`markChanged`) and counts faults of its sender. The
+/// rest is done when the page requests the screens.
 extension DeviceModel {
     /// The most phones whose Lock Screens can be requested. These are the phones that were installed first.
     public static let screensMax = 20_000
@@ -20,10 +20,10 @@ extension DeviceModel {
     /// - `tints`: the names of the tints, in the order of their numbers
     /// - `backInTime`, `startedTwice`, `rangTwice`, `rangInDoubt`: the counts of `SenderFaultCounts`, over all
     ///   phones
-    /// - `screens`: base64 of six bytes for each changed phone: its number as two bytes, the low one first;
-    ///   its state, plus 16 if the last push had priority 10; the number of its alerts, its tint, and a hash
-    ///   of its content, a byte each
-    /// - `focus`: all properties of the changed phones that the parameter `focus` lists
+    /// - `screens`: base64 of six bytes for each changed phone: its number as two bytes, the low one first; its state,
+    ///   plus 16 if the last push had priority 10; the number of its alerts (modulo 256), its tint, and a hash of its
+    ///   content, a byte each
+    /// - `focus`: the details of each changed phone that the parameter `focus` lists
     ///
     /// - Parameters:
     ///   - since: 0, or `next` of an earlier response.

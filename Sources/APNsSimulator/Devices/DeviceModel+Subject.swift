@@ -4,7 +4,7 @@ extension DeviceModel {
         var app: String
         /// The id of the device; nil for a compact phone.
         var device: String?
-        /// The id of the activity; nil for a start that created no activity.
+        /// The id of the activity; nil for a push-to-start token if the push created no activity.
         var activity: String?
 
         func write(to writer: inout JSONWriter) {

@@ -95,14 +95,15 @@ public struct DeviceModel: ~Copyable {
     var tokens: TokenTable
     var registrations = RegistrationLog()
     var phonesByDevice: [ActivityKey: Int] = [:]
-    /// Activities by id, oldest first. If a start was repeated, several activities have the same id.
+    /// Activities by id, oldest first. Several activities have the same id if a start was repeated, or if an ended
+    /// activity was started again.
     var activitiesByIdentifier: [ActivityKey: [Int]] = [:]
     /// Pushes that APNs accepted for tokens that no longer reach a phone.
     var voidPushes = 0
     var compactPhones = CompactPhones()
     var channels: ChannelTable
-    /// The number of changes of all phones so far. With each request for screens, the page sends the number
-    /// up to which it already has the changes.
+    /// The number of changes of all phones so far. With each request for screens, the web page sends the number up to
+    /// which it already has the changes.
     var changeCount = 0
     var senderFaults = SenderFaultCounts()
     var lostResponses = LostResponses()
@@ -161,8 +162,8 @@ public struct DeviceModel: ~Copyable {
         return index
     }
 
-    /// Returns the youngest activity with an id. After a repeated start, this is the activity whose token
-    /// the app posted last.
+    /// Returns the youngest activity with an id. After a repeated or new start, this is the activity that the last
+    /// start created.
     func activity(_ identifier: String, application: Int) throws(Fault) -> Int {
         let key = ActivityKey(application: application, identifier: identifier)
         guard let index = activitiesByIdentifier[key]?.last else { throw .unknownActivity(identifier) }
@@ -174,16 +175,16 @@ public struct DeviceModel: ~Copyable {
         if activities[activity].advance(to: nowMilliseconds) { retireToken(of: activity, as: .expiredToken) }
     }
 
-    /// Marks a phone as changed, because it may now show something else. This is all that a push does for the
-    /// page that shows the Lock Screens.
+    /// Marks a phone as changed, because it may now show something else. What it shows is determined only when a page
+    /// requests the screens.
     @inline(__always)
     mutating func markChanged(phone: Int) {
         changeCount &+= 1
         phones[phone].lastChangeNumber = changeCount
     }
 
-    /// Makes the token of an ended activity invalid. APNs then answers 410 to its pushes, but for
-    /// `expiredToken` only after the grace time (`DeviceRules`).
+    /// Makes the token invalid, because its activity has ended or was removed. APNs then answers 410 to its pushes, but
+    /// for `expiredToken` only after the grace time (`DeviceRules`).
     mutating func retireToken(of activity: Int, as reason: Reason) {
         guard let token = activities[activity].token, let ended = activities[activity].endedAtMilliseconds else {
             return

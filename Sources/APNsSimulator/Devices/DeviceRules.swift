@@ -13,8 +13,8 @@ public struct DeviceRules: Sendable, Equatable {
         }
     }
 
-    /// The budget for priority 10 pushes to one activity; nil: no limit. The phone silently drops pushes over
-    /// it.
+    /// The budget of one activity for pushes and broadcasts of priority 10; nil: no limit. The phone silently drops
+    /// pushes over it.
     public var updateBudget: Budget?
     /// The budget for starts by push of one app on one phone; nil: no limit. The phone silently drops starts
     /// over it.

@@ -7,7 +7,8 @@ struct PushPayload {
         case start, update, end
     }
 
-    /// A body that a phone cannot decode. APNs does not check this and answers 200.
+    /// A body that a phone cannot decode. APNs does not check this and answers 200; of a broadcast, it checks only that
+    /// the body is a JSON object.
     enum Fault: Error {
         case notJSON, noAps, noEvent, unknownEvent, noTimestamp
     }

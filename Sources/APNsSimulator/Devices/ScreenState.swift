@@ -16,23 +16,24 @@ enum ScreenState: UInt8 {
 }
 
 /// Counts of pushes that a correct sender does not send, since the simulation began. Pushes to compact phones
-/// are not counted. Only `rangInDoubt` can rise without a fault of the sender.
+/// are not counted. Without a fault of the sender, only `rangInDoubt` can rise, unless ``Faults`` lose or delay
+/// single responses, or a ``GoAway`` is false.
 struct SenderFaultCounts {
     /// Updates that the phone ignored, because it showed newer content.
     var backInTime = 0
     /// Starts by push of an activity that the phone already had.
     var startedTwice = 0
-    /// Repeated alerts that are a fault of the sender: it must have received the response to the first push
-    /// with the alert.
+    /// Repeated alerts that are a fault of the sender: no connection ended or became half open soon after the last
+    /// earlier push with the alert, so the sender must have received the response to that push.
     var rangTwice = 0
-    /// Repeated alerts that are no fault of the sender: the response to the first push with the alert may
-    /// have been lost, so the sender could not know that the alert had rung.
+    /// Repeated alerts that may be no fault of the sender: the response to the last earlier push with the alert may
+    /// have been lost, and then the sender could not know that the alert had rung.
     var rangInDoubt = 0
 }
 
 /// The times at which responses may have been lost: a connection ended or was left half open.
 struct LostResponses {
-    /// A response may be lost if it was sent at most this long before its connection ended or became half
+    /// A response counts as possibly lost if it was sent at most this long before any connection ended or became half
     /// open.
     static let lookbackMilliseconds: Int64 = 2_000
     private static let timesMax = 32

@@ -8,7 +8,7 @@ struct Decoding {
     var suspiciousDates = 0
 
     struct Mismatch: Equatable {
-        /// The declared field, as an index of the shape's nodes.
+        /// The declared field or element, as an index of the shape's nodes; 0: the whole value.
         var node: Int
         var problem: Problem
     }

@@ -17,8 +17,8 @@ struct TokenTable {
 
     enum State: Equatable {
         case live
-        /// APNs answers 410 with this reason and with the time when the token became invalid, UNIX
-        /// milliseconds.
+        /// APNs answers 410 with this reason and with the time when the token became invalid, UNIX milliseconds. For
+        /// `expiredToken`, it does so only after the grace time of ``DeviceRules``.
         case retired(Reason, atMilliseconds: Int64)
         /// APNs answers 200 and no phone gets the push. Apple's APNs does this with stale tokens, sometimes
         /// for weeks.

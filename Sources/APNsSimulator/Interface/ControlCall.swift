@@ -74,7 +74,7 @@ extension JSONTape {
         return value
     }
 
-    /// Returns a whole number that fits the given type; nil if the property is missing.
+    /// Returns a whole number that fits the given type; nil if the property is missing or null.
     func optionalWhole<Number: FixedWidthInteger>(
         _ name: StaticString,
         of object: Int

@@ -144,8 +144,8 @@ extension ControlHandler {
         return starts
     }
 
-    /// Reads one start from the list of activities. If it lacks a property, the property of the same name
-    /// beside the list is used.
+    /// Reads one start: an item of the list of activities, or the object itself (index 0) if there is no list. If an
+    /// item lacks a property other than `activity` and `device`, the property of this name beside the list is used.
     private static func start(
         _ tape: borrowing JSONTape,
         at index: Int,

@@ -1,4 +1,5 @@
-/// Endpoints for the service: its counts, faults and clock, and the sums over the phones.
+/// Endpoints that describe the service, show its counts, advance its clock and reset it, and that compare and sum up
+/// what phones show.
 extension ControlHandler {
     func describe() async throws(SimulatorError) -> [UInt8] {
         Self.object { writer in

@@ -15,9 +15,9 @@ import Reactor
 ///   `next`.
 /// - `POST /offline`, `POST /online`. Takes `app`, `devices`.
 /// - `POST /activities`. Takes `app`, `activities`: a list of `activity`, `device`, `attributesType`,
-///   `attributes`, `contentState`, `timestamp`, `audiences`, `channel`. The same fields beside the list are
-///   the defaults. Instead of the list: `devices`, or `devicePrefix` and `count`. Each device then starts one
-///   activity, whose id is `prefix` and a number. Gives `registrations`.
+///   `attributes`, `contentState`, `timestamp`, `audiences`, `channel`. The same fields beside the list,
+///   except `activity` and `device`, are the defaults. Instead of the list: `devices`, or `devicePrefix` and
+///   `count`. Each device then starts one activity, whose id is `prefix` and a number. Gives `registrations`.
 /// - `GET /activities?app&since&limit&alerts`. Gives `activities`, each with its alerts if `alerts=true`;
 ///   `next`.
 /// - `GET /activity?app&activity`, `GET /phone?app&device`, `GET /phone?number`. Gives the activity or the
@@ -30,20 +30,20 @@ import Reactor
 /// - `POST /uninstall`. Takes `app`, `device`.
 /// - `POST /expect`. Takes `app`, `activities`: for each id the expected content state, or null if the
 ///   activity should not be shown. Gives `matching`, `mismatches`.
-/// - `GET /summary`. Gives sums over all phones.
+/// - `GET /summary`. Gives sums over all phones except compact ones.
 /// - `GET /stats`. Gives the counts of the service.
 /// - `POST /crowds`. Takes a crowd of compact phones (`CompactCrowd`): `app`, `name`, `count`, `audiences`,
 ///   `environment`, `frequentEvery`, `identifiers` (`numbered` or `uuid`), `timestamp` of the initial
 ///   content. Gives `phones`.
-/// - `GET /crowd?app&name`. Gives `shown`, the content states of the crowd, newest first: `timestamp`,
-///   `contentState`, `phones`, `pushes`, `firstMilliseconds`, `lastMilliseconds`. Gives numbers of phones:
-///   `reversed` (got a push older than the shown content), `alertedTwice`, `unreached` (got no push),
-///   `ended`, `gone`. Gives sums: `pushes`, `repeatedPushes`, `alerts`, `refused`, `effects`.
+/// - `GET /crowd?app&name`. Gives `shown`, the content states of the crowd, newest first: `timestamp`, `contentState`,
+///   `phones`, `pushes`, `firstMilliseconds`, `lastMilliseconds`. Gives numbers of phones: `reversed` (got a push older
+///   than the shown content), `alertedTwice`, `unreached` (got no push), `ended`, `gone`. Gives sums: `pushes`,
+///   `priority10`, `repeatedPushes`, `alerts`, `refused`, `effects`; and `pushesMax`, the most pushes to one phone.
 /// - `GET /crowd/registrations?app&name&from&limit`. Gives `registrations`: `key`, `value`; `next`.
 /// - `POST /crowd/dismiss`, `POST /crowd/rotate`. Takes `app`, `name`, `from`, `count`. Gives `phones`.
-/// - `GET`, `PUT`, `DELETE /faults`. Takes the fields of `Faults`. The latency is `latencyMillisecondsMin`
-///   and `latencyMillisecondsMax`, `reasonShares` is an object with Apple's reasons as keys, `goAway` is
-///   `goAwayCode`, `goAwayReason` and `goAwayGraceMilliseconds`. Gives the faults.
+/// - `GET`, `PUT`, `DELETE /faults`. Takes the fields of `Faults`. The latency is `latencyMillisecondsMin` and
+///   `latencyMillisecondsMax`, `lostResponsesAreApplied` is `lostAnswersAreApplied`, `reasonShares` is an object with
+///   Apple's reasons as keys, `goAway` is `goAwayCode`, `goAwayReason` and `goAwayGraceMilliseconds`. Gives the faults.
 /// - `GET`, `PUT`, `DELETE /management/faults`. Does the same for the service that manages channels.
 /// - `GET /channels?app`. Gives `channels`, including deleted ones: `channel`, `storage`, `createdAt`,
 ///   `deletedAt`, `subscribers`, `broadcasts`, `stored`, `leastDistanceMilliseconds`.
@@ -59,7 +59,7 @@ import Reactor
 /// - `POST /clock`. Takes `advanceMilliseconds`: how far to advance the simulated clock.
 /// - `POST /reset`. Takes nothing: see `Simulator.reset`.
 ///
-/// If an item of a list is faulty, the items before it are already carried out.
+/// If an item of a list cannot be carried out, the items before it are already carried out.
 final class ControlInterface: Sendable {
     let port: UInt16
     private let server: HTTPServer

@@ -16,7 +16,8 @@ final class RegistrationNotifier: Sendable {
         var isClosed = false
         var nextIdentifier = 0
         var waiters: [Int: Waiter] = [:]
-        /// Readers whose time was over before they were added to `waiters`. They must not be added any more.
+        /// Readers whose time was over while they were not in `waiters`: not yet added, or already woken. They must not
+        /// be added any more.
         var expiredIdentifiers: Set<Int> = []
     }
 
@@ -49,8 +50,8 @@ final class RegistrationNotifier: Sendable {
         for waiter in wokenWaiters { waiter.continuation.resume(returning: true) }
     }
 
-    /// Waits until there are registrations after the cursor, or until the time has passed. Then returns true.
-    /// Returns false at once if too many readers wait already.
+    /// Waits until the number of registrations differs from the cursor, the time has passed, or the service ends. Then
+    /// returns true. Returns false at once if it would have to wait and too many readers wait already.
     func wait(cursor: Int, milliseconds: Int) async -> Bool {
         let identifier = state.withLock { state in
             state.nextIdentifier += 1

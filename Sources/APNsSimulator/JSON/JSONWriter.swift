@@ -1,7 +1,7 @@
 import Numbers
 
-/// Writes JSON text for responses of the control interface and for registration records. The writer does not
-/// check that objects and arrays are nested correctly.
+/// Writes JSON text: responses of the services and of the control interface, registration records, and the push log.
+/// The writer does not check that objects and arrays are nested correctly.
 ///
 /// Does not use `LiveActivity`'s writer: the simulator judges what the worker reads and writes, so it shares
 /// no JSON code with the worker. The simulator also needs arrays, and responses of many mebibytes.

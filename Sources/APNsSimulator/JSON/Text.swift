@@ -1,6 +1,6 @@
 import Glibc
 
-/// Returns the value of a hexadecimal digit in either case.
+/// Returns the value of a hexadecimal digit in either case; nil for another byte.
 ///
 /// This file does not use `Numbers`: the worker writes digits with `Numbers`, and the simulator must judge
 /// them with code of its own.
@@ -67,8 +67,8 @@ func isEqual(_ left: UnsafeRawBufferPointer, _ right: UnsafeRawBufferPointer) ->
     return memcmp(leftStart, rightStart, left.count) == 0
 }
 
-/// Reads a decimal number without sign. Returns nil for more than 18 digits, because such a number might
-/// overflow.
+/// Reads a decimal number without sign. Returns nil if the text is no such number, or has more than 18 digits, because
+/// the number might then overflow.
 func unsignedDecimal(_ bytes: UnsafeRawBufferPointer) -> Int64? {
     guard (1...18).contains(bytes.count) else { return nil }
     var value: Int64 = 0

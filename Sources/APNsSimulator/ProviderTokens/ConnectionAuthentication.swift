@@ -8,7 +8,7 @@ import Glibc
 ///   key 20 minutes after the last change. An earlier change is answered 429, and the present token still
 ///   works. A token of another key is answered `UnrelatedKeyIdInToken`. A token that is too old makes the
 ///   connection `expired`.
-/// - `expired`: APNs answers `ExpiredProviderToken` to everything. The client must open a new connection.
+/// - `expired`: APNs answers `ExpiredProviderToken` to every token. The client must open a new connection.
 struct ConnectionAuthentication: ~Copyable {
     /// The shortest time between two changes of a connection's token.
     static let changeMillisecondsMin: Int64 = 20 * 60_000
@@ -23,7 +23,7 @@ struct ConnectionAuthentication: ~Copyable {
     /// The bytes of the token in use. A request with the same bytes needs no new verification.
     private let currentToken: UnsafeMutableRawBufferPointer
     private var currentTokenBytes = 0
-    /// Number of signatures that were checked.
+    /// Number of tokens that were verified, valid or not. The token in use is not verified again.
     private(set) var verificationCount = 0
 
     init() {
@@ -39,7 +39,7 @@ struct ConnectionAuthentication: ~Copyable {
         return false
     }
 
-    /// Index of the key that the connection is bound to.
+    /// Index of the key that the connection is bound to; nil if it is not bound.
     var key: Int? {
         if case .bound(let token, _) = state { return token.key }
         return nil

@@ -1,7 +1,7 @@
 import COpenSSL
 import Glibc
 
-/// A signing key could not be created or read.
+/// Why a signing key could not be created or read.
 public struct ProviderKeyError: Error, Sendable, Equatable, CustomStringConvertible {
     public var reason: String
     public var description: String { reason }

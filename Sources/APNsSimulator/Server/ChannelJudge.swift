@@ -1,6 +1,5 @@
-/// APNs' checks of broadcasts and of channel management, in this order: method, path, repeated headers,
-/// provider token, other headers, body, app, channel. Apple does not document which fault is reported if a
-/// request has several.
+/// APNs' checks of broadcasts and of channel management, in this order: path, method, repeated headers, provider token,
+/// other headers, body, app, channel. Apple does not document which fault is reported if a request has several.
 enum ChannelJudge {
     /// Makes all checks of a broadcast that do not need the device model.
     static func judgeBroadcast(_ slot: UnsafeMutablePointer<RequestSlot>, tape: inout JSONTape) -> Reason {
@@ -89,7 +88,7 @@ enum ChannelJudge {
         return application
     }
 
-    /// Sends a broadcast to a channel.
+    /// Sends a broadcast to a channel, or returns why APNs refuses it.
     static func publish(
         _ slot: UnsafeMutablePointer<RequestSlot>,
         teamIdentifier: String,
@@ -115,7 +114,8 @@ enum ChannelJudge {
         )
     }
 
-    /// Carries out a request to the management service. Stores the response's status and body in the slot.
+    /// Carries out a request to the management service, or returns why APNs refuses it. Stores the status and body of a
+    /// success, and the id of a created channel, in the slot.
     static func manage(
         _ slot: UnsafeMutablePointer<RequestSlot>,
         teamIdentifier: String,

@@ -2,10 +2,10 @@ import Numbers
 
 /// Faults of the service, for tests.
 ///
-/// Each share is a part of the otherwise valid requests, from 0 to 1. The shares together are at most 1,
-/// apart from ``informationalShare``, which is independent of the others.
+/// Each share is a part of the requests with valid headers and body, from 0 to 1. The shares together are at most 1.
+/// ``informationalShare`` is independent of the others: it is a part of all responses.
 public struct Faults: Sendable, Equatable {
-    /// The delay of each response: a random time in this range.
+    /// The delay of each response that is not late: a random time in this range.
     public var latencyMilliseconds: ClosedRange<Int> = 0...0
     /// The share of requests that are answered 500 `InternalServerError`. Their pushes reach no phone.
     public var internalServerErrorShare = 0.0
@@ -13,7 +13,7 @@ public struct Faults: Sendable, Equatable {
     public var serviceUnavailableShare = 0.0
     /// The share of requests that are answered 429 `TooManyRequests`. Their pushes reach no phone.
     public var tooManyRequestsShare = 0.0
-    /// The share of requests that are answered with each of these reasons, even if the token and the key are
+    /// For each of these reasons, the share of requests that are answered with it, even if the token and the key are
     /// valid. Their pushes reach no phone.
     public var reasonShares: [Reason: Double] = [:]
     /// The share of requests that are answered 400 with a reason that is in no table of Apple's. Their pushes
@@ -38,28 +38,32 @@ public struct Faults: Sendable, Equatable {
     public var resetCode: UInt32 = 2
     /// The share of requests that are never answered.
     public var unansweredShare = 0.0
-    /// Whether a push reaches its phone even if its stream is reset or its request is never answered.
+    /// Whether a request takes effect even if its stream is reset or it is never answered: a push then reaches its
+    /// phone.
     public var lostResponsesAreApplied = true
-    /// How many requests on each thread the shares apply to, from the time when the faults are set. Later
-    /// requests are processed normally; nil: the shares apply to all requests.
+    /// How many valid requests on each thread the shares apply to, from the time when the faults are set. Later
+    /// requests are processed normally; nil: the shares apply to all requests. ``informationalShare`` always applies.
     public var faultyRequests: Int?
-    /// The share of requests that get a 103 (Early Hints) before the actual response.
+    /// The share of responses that a 103 (Early Hints) precedes.
     public var informationalShare = 0.0
-    /// A connection gets a GOAWAY after this many requests; 0: never.
+    /// A connection gets a GOAWAY after this many requests; 0: never. A connection that already had as many requests
+    /// when the fault was set gets none.
     public var goAwayAfterRequests = 0
-    /// How many of the first ``goAwayAfterRequests`` requests are not processed: the last ones of them. The
-    /// GOAWAY's last stream is the last one that was processed.
+    /// How many of the first ``goAwayAfterRequests`` requests are not processed: the last ones of them. A request on a
+    /// lower stream than a processed one is processed in any case. The GOAWAY's last stream is the last one that was
+    /// processed.
     ///
     /// If the connection never gets as many requests as ``goAwayAfterRequests``, no GOAWAY is sent. The
-    /// client then waits for the responses to the unprocessed requests until its deadline.
+    /// client then waits for the responses to the unprocessed requests until its deadline. The same is true of a
+    /// connection that already had as many requests when the fault was set: none of its later requests is processed.
     public var goAwayUnprocessed = 0
     /// The properties of the GOAWAY, except its last stream.
     public var goAway = GoAway()
     /// A connection is closed without GOAWAY and close_notify after this many requests; 0: never. Responses
     /// that are not yet written are lost.
     public var cutAfterRequests = 0
-    /// A connection is left half open after this many requests. From then on, nothing is answered, not even
-    /// PINGs. 0: as soon as TLS is established; nil: never.
+    /// A connection is left half open when it gets more requests than this. From then on, nothing is answered, not even
+    /// PINGs. 0: as soon as the connection is set up; nil: never.
     public var silentAfterRequests: Int?
     /// Whether the simulator also stops reading from a connection that is left half open.
     public var silentStopsReading = false
@@ -180,8 +184,8 @@ struct ConnectionFaults {
     }
 }
 
-/// The shares as ranges of a 32-bit random number. Each request gets one such number, and the range that
-/// contains it decides the fault. Without faults, no number is made.
+/// The shares as ranges of a 32-bit random number. Each valid request gets one such number, and the range that contains
+/// it decides the fault. Without faults, no number is made.
 struct FaultRanges {
     let faults: Faults
     let connections: ConnectionFaults

@@ -6,7 +6,7 @@ import Reactor
 final class PushLogFile: Sendable {
     let descriptor: Int32
 
-    /// Creates or overwrites the file. Only its owner may read it, because it shows who got which content.
+    /// Creates or overwrites the file. Only its owner may read a new file, because it shows who got which content.
     init(path: String) throws(SimulatorError) {
         descriptor = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else {
@@ -27,24 +27,26 @@ final class PushLogFile: Sendable {
 /// Logs every push and broadcast when the service has decided about it: one JSON object on each line.
 ///
 /// - `time`: when the service decided about the push, UNIX milliseconds of the simulated world
-/// - `status`, `reason`: the response, even if its connection closes before it is sent. A 200 has no reason.
-///   A push without a response has status 0 and the reason `refused`, `reset`, `unanswered` or `unprocessed`.
-///   The last reason is for streams above a GOAWAY's last stream, and for connections that are cut
-/// - `app`, `activity`, `device`: the owner of the token, if there is one; for a start, the activity that it created
+/// - `status`, `reason`: the response, even if its connection closes before it is sent. A 200 has no reason, nor has a
+///   response that is not JSON. A push without a response has status 0 and the reason `refused`, `reset`, `unanswered`
+///   or `unprocessed`. The last reason is for streams above a GOAWAY's last stream, and for connections that are cut
+/// - `app`, `activity`, `device`: the owner of the token, if there is one; for a start, the activity that it created.
+///   For a broadcast, only `app`, from its path
 /// - `token`: ``LoggedDigest`` of the token's bytes; none for a broadcast
 /// - `channel`: only for a broadcast, which has no activity, device or effect of its own
-/// - `apnsId`: the `apns-id` of the request, if it had one
-/// - `priority`, `expiration`: the headers; -1 for a missing expiration
+/// - `apnsId`: the valid `apns-id` of the request, or the `apns-request-id` of a broadcast, if it had one
+/// - `priority`, `expiration`: the headers. An expiration that is missing or no number is -1; a missing priority is 10,
+///   an unknown one 0
 /// - `event`, `timestamp`: from the payload; null if a phone cannot decode it
-/// - `alert`: the alert's title; `""` for an alert without a title, null for no alert
+/// - `alert`: the alert's title; `""` for an alert without a title or with a localized one, null for no alert
 /// - `state`: ``LoggedDigest`` of the content state's bytes, or null
-/// - `effect`: the effect on the phone, if the push reached one
+/// - `effect`: the ``PushEffect``, if APNs accepted the push or its response was lost after that; none for a broadcast
 ///
 /// The lines of one thread are in the order in which the pushes reached their phones. If a result of Causeway
 /// says `accepted` and no line of its push has an effect, the push was lost. If two lines have an effect, it
 /// was sent twice.
 final class PushLog: TurnEndHandler {
-    /// If a buffer has more bytes than this, it is written before the turn's end.
+    /// A buffer that reaches this size is written before the turn's end.
     private static let bufferBytesMax = 65_536
 
     private let file: PushLogFile
@@ -140,8 +142,8 @@ final class PushLog: TurnEndHandler {
         flush()
     }
 
-    /// Writes the buffered lines. If a write fails, drops the lines after the one that was partly written.
-    /// The next call completes that line first, so every line of the file is complete.
+    /// Writes the buffered lines. If a write fails, drops the unwritten lines, but keeps the rest of a line that was
+    /// partly written. The next call completes that line first, so every line of the file is complete.
     func flush() {
         var written = 0
         while written < buffer.count {
@@ -165,9 +167,10 @@ final class PushLog: TurnEndHandler {
 struct PushOutcome {
     /// The HTTP status of the response; 0: there was no response.
     var status: Int
-    /// The reason in the response, or why there was no response; empty with status 200.
+    /// The reason in the response, or why there was no response; empty with status 200, and for a response that is not
+    /// JSON.
     var reason: String
-    /// The effect on the phone; nil: the push has reached no phone.
+    /// The effect of an accepted push to a device; nil: the push was not accepted, or is a broadcast.
     var effect: PushEffect?
 
     init(_ reason: Reason, effect: PushEffect? = nil) {

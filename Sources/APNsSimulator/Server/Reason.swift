@@ -1,4 +1,4 @@
-/// A response of APNs: success, or a reason from Apple's tables for device pushes, broadcasts and channels.
+/// A response of APNs: success, or a reason, usually from Apple's tables for device pushes, broadcasts and channels.
 /// The client has a table of its own. If an entry of one table is wrong, a test finds the difference.
 public enum Reason: UInt8, Sendable, CaseIterable {
     case success
@@ -15,7 +15,7 @@ public enum Reason: UInt8, Sendable, CaseIterable {
     /// it handles any unknown reason.
     case missingChannelQueueSize
 
-    /// The HTTP status of the response.
+    /// The HTTP status of the response. A successful request about channels may get 201 or 204 instead of 200.
     public var status: Int {
         switch self {
         case .success: 200

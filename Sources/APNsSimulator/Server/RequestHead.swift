@@ -57,7 +57,7 @@ struct RequestHead {
     var expiration: Int64 = -1
     var tokenBytes = 0
     var topicBytes = 0
-    /// The length of `apns-id`, or of `apns-request-id` in a request for channels.
+    /// The length of `apns-id`, or of `apns-request-id` in a request for channels; 0 without a valid one.
     var identifierBytes = 0
     var bundleBytes = 0
     var channelBytes = 0

@@ -1,5 +1,6 @@
-/// APNs' checks of device pushes, in this order: method, path, repeated headers, provider token, other
-/// headers, body, device token. Apple does not document which fault is reported if a request has several.
+/// APNs' checks of device pushes, in this order: method, path, repeated headers, provider token, other headers, body,
+/// form of the device token, app, device token. Apple does not document which fault is reported if a request has
+/// several.
 enum RequestJudge {
     /// The largest body of a device push.
     static let bodyBytesMax = 4_096
@@ -31,8 +32,8 @@ enum RequestJudge {
 
     /// Checks the topic and the device token against the known apps and tokens.
     ///
-    /// A topic without the suffix `.push-type.liveactivity` names an app, but no Live Activity token belongs
-    /// to it. If the token is known, the answer is then `DeviceTokenNotForTopic`.
+    /// A topic without the suffix `.push-type.liveactivity` names an app, but no Live Activity token belongs to it. If
+    /// the token is known and belongs to this environment, the answer is then `DeviceTokenNotForTopic`.
     static func judge(
         _ slot: UnsafeMutablePointer<RequestSlot>,
         teamIdentifier: String,
@@ -53,7 +54,7 @@ enum RequestJudge {
         return model.verdict(token: token, application: hasSuffix ? application : nil, nowMilliseconds: nowMilliseconds)
     }
 
-    /// Whether the text can be a bundle id with a suffix: letters, digits, hyphens and dots.
+    /// Whether the text has only the characters of a topic, and is not empty: letters, digits, hyphens and dots.
     private static func isTopic(_ topic: UnsafeRawBufferPointer) -> Bool {
         guard !topic.isEmpty else { return false }
         for byte in topic {

@@ -21,7 +21,8 @@ struct RequestSlot {
     var managementBody: [UInt8] = []
     /// The response that Apple does not document, if a fault demands one; else nil.
     var undocumented: UndocumentedResponse?
-    /// For a 410: when the token became invalid, UNIX milliseconds.
+    /// For a 410: the `timestamp` in the response, UNIX milliseconds: when the token became invalid, or the present
+    /// time if a fault causes the 410.
     var tokenRetiredAtMilliseconds: Int64 = 0
     /// The neighbours in the list of the connection's slots, or in the slab's free list.
     var previous: UnsafeMutablePointer<RequestSlot>?

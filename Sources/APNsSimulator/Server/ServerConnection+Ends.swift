@@ -3,8 +3,8 @@ import Reactor
 
 /// The ways in which a connection ends, orderly or not.
 extension ServerConnection {
-    /// Whether a complete request must not be processed. Either its stream is above the last stream of a
-    /// GOAWAY that is due or sent, or its connection is about to be cut.
+    /// Whether a complete request must not be processed. Either its stream is above the last stream of a GOAWAY that is
+    /// planned or sent, or its connection is about to be cut. If not, notes the stream in `lastProcessedStream`.
     func isLeftUnprocessed(_ slot: UnsafeMutablePointer<RequestSlot>) -> Bool {
         let faults = owner.connectionFaults(of: service)
         let stream = slot.pointee.streamIdentifier
@@ -31,7 +31,7 @@ extension ServerConnection {
         if requestCount >= faults.cutAfterRequests { isCutDue = true }
     }
 
-    /// Leaves the connection half open, if it has had the configured number of requests.
+    /// Leaves the connection half open, if it has had more requests than configured, or if the configured number is 0.
     func becomeHalfOpenIfDue() {
         let faults = owner.connectionFaults(of: service)
         let isDue = requestCount > faults.silentAfterRequests || faults.silentAfterRequests == 0
@@ -72,8 +72,8 @@ extension ServerConnection {
         send()
     }
 
-    /// Submits a GOAWAY, which the next `send` writes. Requests up to its last stream that have arrived are
-    /// still answered.
+    /// Submits a GOAWAY, which the next `send` writes; with a grace time, submits its first step and schedules the
+    /// final one. Requests up to its last stream that have arrived are still answered.
     private func submit(_ goAway: GoAway) {
         guard let session, state == .serving, pendingGoAway == nil else { return }
         guard goAway.graceMilliseconds > 0 else { return submitFinal(goAway) }

@@ -2,14 +2,14 @@ import CNghttp2
 import Glibc
 import Reactor
 
-/// One client's connection: TLS bytes in and out, with an nghttp2 session in between.
+/// One client's connection: bytes in and out, usually under TLS, with an nghttp2 session in between.
 ///
-/// - `handshaking`: there is no session yet. When TLS is established and `h2` is agreed, it becomes
-///   `serving`; on failure, `closed`.
-/// - `serving`: requests are checked and answered. After a GOAWAY, it becomes `draining`; of two GOAWAYs,
-///   only the final one has this effect.
-/// - `draining`: begun requests are answered, later streams are ignored. After the last answer, it becomes
-///   `closed`.
+/// - `handshaking`: there is no session yet. When the connection is set up and `h2` is agreed (without TLS: assumed),
+///   it becomes `serving`; on failure, `closed`.
+/// - `serving`: requests are checked and answered. After a GOAWAY, it becomes `draining`; of two GOAWAYs, only the
+///   final one has this effect. If the connection ends or is cut, it becomes `closed`.
+/// - `draining`: begun requests are answered, later streams are ignored. After the last answer, or if the connection
+///   ends or is cut, it becomes `closed`.
 /// - `closed`: the slots are released and the stream is freed.
 final class ServerConnection {
     enum State {
@@ -30,7 +30,7 @@ final class ServerConnection {
     private var firstSlot: UnsafeMutablePointer<RequestSlot>?
     var requestCount = 0
     private var announcedStreamLimit: UInt32 = 0
-    /// The highest stream whose request was processed.
+    /// The highest stream whose request was not left unprocessed; see `isLeftUnprocessed`.
     var lastProcessedStream: Int32 = 0
     /// The last stream of the final GOAWAY; `Int32.max` while there is none.
     var lastStreamPromised = Int32.max
@@ -88,7 +88,7 @@ final class ServerConnection {
         owner.statistics.tokenVerifications += authentication.verificationCount - countBefore
     }
 
-    /// Decides what happens to a complete request, and answers it now or later.
+    /// Decides what happens to a complete request: it is answered now or later, or never.
     func handleRequest(_ slot: UnsafeMutablePointer<RequestSlot>) {
         requestCount += 1
         if service == .push {
@@ -190,7 +190,7 @@ final class ServerConnection {
         return (verdict.reason, effect)
     }
 
-    /// Answers a request, now or after the latency.
+    /// Answers a request after the latency; at once if there is none, or if too many responses wait.
     ///
     /// - Parameter latencyMilliseconds: the latency in milliseconds; nil: a random one within the configured range.
     private func answer(
@@ -199,7 +199,7 @@ final class ServerConnection {
         afterMilliseconds latencyMilliseconds: Int64? = nil
     ) {
         slot.pointee.reason = reason
-        // If a fault replaces a successful result, the response must not describe channels.
+        // A response with a reason must not describe channels.
         if reason != .success { slot.pointee.managementBody = [] }
         if slot.pointee.undocumented == nil { owner.statistics[reason] += 1 }
         let latency = latencyMilliseconds ?? owner.latencyMilliseconds(service)
@@ -280,8 +280,8 @@ final class ServerConnection {
 
     // MARK: - The connection
 
-    /// Submits SETTINGS_MAX_CONCURRENT_STREAMS if its value has changed. The value is low until the client
-    /// has sent a valid provider token. The next `send` writes the frame.
+    /// Submits SETTINGS_MAX_CONCURRENT_STREAMS if its value has changed. The value is low while the connection has no
+    /// valid provider token. The next `send` writes the frame.
     func announceStreamLimit() {
         guard let session else { return }
         let limit =

@@ -3,7 +3,7 @@ import Numbers
 import Reactor
 import Synchronization
 
-/// The constant settings that all threads of a service share.
+/// The settings and the objects that all threads of a simulator share.
 struct ServiceSetup: @unchecked Sendable {
     // The keys are only read, which OpenSSL allows from several threads.
     let keys: [VerifyingKey]
@@ -21,7 +21,7 @@ struct ServiceSetup: @unchecked Sendable {
 final class Mailbox: Sendable {
     typealias Work = @Sendable (ServerLoop) -> Void
 
-    /// The most queued work. The control interface has far fewer calls in flight.
+    /// The most queued work. Calls of the control interface and accepted connections need far less.
     private static let workMax = 65_536
 
     private struct State {
@@ -54,7 +54,7 @@ final class Mailbox: Sendable {
         }
     }
 
-    /// Refuses further work. Work that was posted before is still run.
+    /// Refuses further work. The caller must still run the work that was posted before.
     func close() {
         state.withLock { $0.isClosed = true }
     }
@@ -68,7 +68,7 @@ enum Service: Sendable {
     case management
 }
 
-/// One thread of the service, with its connections, its requests in flight and its delayed answers.
+/// One thread of both services, with its connections, its requests in flight and its delayed answers.
 final class ServerLoop {
     /// The simulated clock is at most ten years ahead of the real one.
     static let clockAdvanceMillisecondsMax: Int64 = 3_650 * 86_400_000
@@ -182,7 +182,7 @@ final class ServerLoop {
         return statistics
     }
 
-    /// Logs a push, if there is a log.
+    /// Logs a push or a broadcast, if there is a log.
     func log(_ slot: UnsafeMutablePointer<RequestSlot>, _ outcome: PushOutcome) {
         let path = slot.pointee.head.path
         guard let pushLog, path != .channels, path != .channelList else { return }
@@ -240,7 +240,7 @@ final class ServerLoop {
         )
     }
 
-    /// Wakes readers that wait for registrations, if there are new ones.
+    /// Wakes readers that wait for registrations, if there are new ones or the devices were reset.
     func announceRegistrations() {
         setup.simulatorState.withModel { devices in
             let count = devices.registrationCount
@@ -270,7 +270,7 @@ extension ServerLoop: DescriptorHandler {
     }
 }
 
-/// Accepts connections for its loop.
+/// Passes a listener's connections to its loop, which distributes them.
 ///
 /// A listener has a weak reference to its handler. Swift retains an object with weak references more slowly,
 /// and each request retains the loop. So the loop itself must not be the handler.

@@ -1,8 +1,8 @@
-/// The counts of a service since its start or the last reset.
+/// The counts of one thread or of all threads of the simulator, since the start or the last reset.
 public struct ServiceStatistics: Sendable {
     /// Complete requests to the push service, including those with faults.
     public internal(set) var requests = 0
-    /// The number of accepted pushes with `apns-priority` 5. `priority10` counts those with 10.
+    /// The number of accepted pushes to devices with `apns-priority` 5. `priority10` counts those with 10.
     public internal(set) var priority5 = 0
     public internal(set) var priority10 = 0
     /// Accepted broadcasts.
@@ -13,7 +13,7 @@ public struct ServiceStatistics: Sendable {
     public internal(set) var channelsDeleted = 0
     public internal(set) var connectionsAccepted = 0
     public internal(set) var connectionsOpen = 0
-    /// Signatures of provider tokens that were checked.
+    /// Provider tokens that were verified, valid or not. A connection's token in use is not verified again.
     public internal(set) var tokenVerifications = 0
     public internal(set) var goAways = 0
     /// Connections that the simulator closed without GOAWAY and close_notify.
@@ -27,7 +27,8 @@ public struct ServiceStatistics: Sendable {
     public internal(set) var streamsRefused = 0
     public internal(set) var streamsReset = 0
     public internal(set) var requestsUnanswered = 0
-    /// Pushes that are missing in the push log, because it could not be written.
+    /// Pushes since the simulator's start that are missing in the push log, because it could not be written. A reset
+    /// does not change this number.
     public internal(set) var pushLogLinesLost = 0
     /// Requests in the last whole second. `requestsPerSecondMax` has those of the busiest second.
     public internal(set) var requestsLastSecond = 0
@@ -36,7 +37,8 @@ public struct ServiceStatistics: Sendable {
     private var second: Int64 = 0
     private var requestsThisSecond = 0
 
-    /// The number of responses with a reason. For `success`: the number of successful responses.
+    /// How many responses of both services had this reason; for `success`: how many were successful. Responses that
+    /// Apple does not document are not counted here.
     public internal(set) subscript(reason: Reason) -> Int {
         get { reasons[Int(reason.rawValue)] }
         set { reasons[Int(reason.rawValue)] = newValue }
@@ -48,7 +50,8 @@ public struct ServiceStatistics: Sendable {
         requestsThisSecond += 1
     }
 
-    /// If a second has ended, moves its count to `requestsLastSecond` and begins a new count.
+    /// If a second has ended, moves its count to `requestsLastSecond` and begins a new count. After a longer time,
+    /// `requestsLastSecond` is 0.
     mutating func advance(nowMilliseconds: Int64) {
         let now = nowMilliseconds / 1_000
         if now == second { return }

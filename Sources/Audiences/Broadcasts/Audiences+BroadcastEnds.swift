@@ -1,8 +1,8 @@
 import Delivery
 import LiveActivity
 
-/// Ends of broadcasts. The store adds the broadcast to its command's counts, Kafka gets its result, and its
-/// record settles.
+/// Ends of broadcasts. Kafka gets the broadcast's result, the store adds the broadcast to its command's counts (unless
+/// the producer manages the channel), and its record settles.
 ///
 /// A version of a round ends in similar steps (`Audiences+Finishing`). The code is separate, because a
 /// broadcast has no members and no round.
@@ -35,8 +35,8 @@ extension Audiences {
         return .finishBroadcast(part, version: slot.record.version, slot.outcome, slot.times)
     }
 
-    /// Called when the store has added the broadcast to its command's counts. If all ranges and channels of
-    /// the command have ended, the reply has the command's totals.
+    /// Called when the store has added the broadcast to its command's counts, or has refused the call. If all
+    /// ranges and channels of the command have ended, the reply has the command's totals.
     mutating func broadcastCounted(_ broadcast: UInt32, _ reply: Reply?, now: Moment) {
         if let totals = reply.flatMap(AudienceTotals.init) {
             broadcasts[broadcast].totals = totals
@@ -104,7 +104,7 @@ extension Audiences {
     // MARK: - Channels and partitions
 
     /// Frees the channel's slot if no broadcast needs it, and if the channel was idle for
-    /// ``ChannelPace/idleMilliseconds`` or its partition is being revoked.
+    /// ``ChannelPace/idleMilliseconds`` or its partition is being revoked or was released.
     /// - Returns: whether the channel was freed.
     mutating func removeIfFinished(channel: UInt32, now: Moment) -> Bool {
         let slot = channels[channel]

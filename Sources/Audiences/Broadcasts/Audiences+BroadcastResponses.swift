@@ -56,8 +56,8 @@ extension Audiences {
             ? pause : max(pause, randomness.jittered(configuration.retryBudgetPauseMilliseconds))
     }
 
-    /// Sends the broadcast's state again after the pause. If a newer state waits, the newer state
-    /// supersedes this one instead, and carries its alert.
+    /// Sends the broadcast's state again after the pause. If a newer state waits, the newer state supersedes this one
+    /// instead, and may carry its alert. If the channel's partition is being revoked, the broadcast is dropped.
     private mutating func retryLater(_ broadcast: UInt32, pauseMilliseconds: Int64, now: Moment) {
         let channel = broadcasts[broadcast].channel
         let earliest = now.monotonicMilliseconds + pauseMilliseconds
@@ -73,7 +73,7 @@ extension Audiences {
     // MARK: - Lost channels
 
     /// Asks the keeper for a new channel, because APNs does not know this one. The broadcasts wait until the
-    /// keeper or a newer record names the new channel.
+    /// keeper or a newer record names the new channel. A refusal of the keeper does not end the wait.
     private mutating func awaitOtherChannel(_ channel: UInt32) {
         let slot = channels[channel]
         guard !slot.awaitsChannel else { return }
@@ -88,7 +88,7 @@ extension Audiences {
     }
 
     /// Takes an audience's channel from the keeper. The audience's broadcasts go to this channel from now on,
-    /// and a command that waits for the channel continues.
+    /// and a command that waits only for this channel continues.
     public mutating func channelKnown(
         application: UInt16,
         audience: AudienceDigest,

@@ -2,15 +2,15 @@ import Delivery
 import LiveActivity
 import Numbers
 
-/// Broadcasts: an audience's commands to one of its channels. Each channel has at most one push under way. Of
-/// the states that wait for it, the core keeps only the newest.
+/// Broadcasts: commands to a channel of an audience, or to a channel that their producer manages. Each channel has at
+/// most one push under way. Of the states that wait for it, the core keeps only the newest.
 ///
 /// Invariants:
-/// - The core never sends a version after a newer version of the same channel.
+/// - While the core has a slot for a channel, it sends no version of the channel after a newer one.
 /// - The core sends at most one push to a channel within the channel's spacing.
 /// - The first push that can carry an alert carries it. After APNs accepts that push, no push carries the
 ///   alert.
-/// - Broadcasts of a channel settle in order: no record is read again after a newer record has settled.
+/// - Broadcasts of a channel settle in order, unless an older one is dropped because its partition is being revoked.
 extension Audiences {
     /// Takes a fan-out record for a channel. A record without room is passed over, and is read again later.
     /// (R30)
@@ -89,8 +89,8 @@ extension Audiences {
         return broadcast
     }
 
-    /// Makes the broadcast the one that waits in its channel. A broadcast that is older than one the channel
-    /// already had ends as superseded.
+    /// Makes the broadcast the one that waits in its channel. A broadcast that is older than one the channel already
+    /// had ends as superseded, and a repeated one only settles.
     private mutating func enqueue(
         _ broadcast: UInt32,
         in channel: UInt32,
@@ -124,7 +124,7 @@ extension Audiences {
         channels[channel].newestAdmittedMilliseconds = admitted
         channels[channel].newestTimestamp = timestamp
         if target.identifier != channels[channel].apnsChannel.identifier { channels[channel].awaitsChannel = false }
-        // A record does not have the storage policy of a producer's own channel. The core learned this policy
+        // A record does not have the storage policy of a producer's own channel. The core learns this policy
         // from APNs' answer, so the record must not replace it.
         if !channels[channel].isManagedByProducer { channels[channel].apnsChannel = target }
         let older = channels[channel].waitingBroadcast
@@ -139,8 +139,9 @@ extension Audiences {
         Body.setTimestamp(timestamp, in: record.body.mutableBytes, record.layout)
     }
 
-    /// Ends the older broadcast as superseded. The newer one takes over its alert, if the newer one has no
-    /// alert of its own and its body stays within the limit.
+    /// Supersedes the older broadcast. If the newer one has no alert of its own, and if its body stays within the
+    /// limit with the older one's alert, it carries that alert unless the alert is too old. The broadcast that
+    /// brought the alert then ends together with the newer one. Every other replaced broadcast ends now.
     mutating func supersedeBroadcast(_ older: UInt32, by newer: UInt32, now: Moment) {
         let (replaced, record) = (broadcasts[older].record, broadcasts[newer].record)
         let isManagedByProducer = channels[broadcasts[newer].channel].isManagedByProducer

@@ -2,7 +2,7 @@ import Delivery
 import LiveActivity
 
 /// The core's requests to the keeper of channels. The shell passes them on in the same turn. If the queue is
-/// full, the request is dropped, and a later command or push repeats it.
+/// full, the request is dropped. A later command or push repeats it, and the keeper finds ended audiences by itself.
 extension Audiences {
     static var channelNeedsMax: Int { 1_024 }
 
@@ -19,8 +19,8 @@ extension Audiences {
         return true
     }
 
-    /// Requests what the keeper must do after this command was admitted: create a channel that is missing,
-    /// or, for an end, plan the deletion of the audience's channels.
+    /// Requests what the keeper must do after this command was admitted: create a channel that is missing; for an end,
+    /// plan the deletion of the audience's channels; for a start, cancel a planned deletion.
     mutating func appendChannelNeedAfterAdmission(_ channels: AudienceChannels, of command: UInt32, now: Moment) {
         let slot = commands[command]
         let (application, audience) = (audiences[slot.audience].application, audiences[slot.audience].identifier.bytes)

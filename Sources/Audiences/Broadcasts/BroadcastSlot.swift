@@ -1,6 +1,7 @@
 import LiveActivity
 
-/// A fan-out record for a channel: one version of an audience, in one environment. (R31)
+/// A fan-out record for a channel: one version of an audience in one environment, or of a channel that its producer
+/// manages. (R31)
 struct BroadcastSlot: BitwiseCopyable {
     enum Stage: UInt8, BitwiseCopyable {
         /// The broadcast is the channel's newest state and waits for its turn.
@@ -10,11 +11,11 @@ struct BroadcastSlot: BitwiseCopyable {
         /// A newer broadcast replaced this one and carries its alert. This broadcast ends together with the
         /// newer one.
         case riding
-        /// The broadcast has its outcome. The store is adding it to the command's counts, and Kafka is
-        /// getting its result.
+        /// The broadcast has its outcome. Kafka is getting its result, and the store is adding the broadcast to the
+        /// command's counts (unless the producer manages the channel).
         case finishing
-        /// The store and Kafka have acknowledged the outcome. The broadcast settles after the channel's older
-        /// broadcasts.
+        /// All calls and productions of the broadcast are acknowledged. The broadcast settles after the channel's
+        /// older broadcasts.
         case finished
     }
 
@@ -73,8 +74,7 @@ struct ChannelSlot: BitwiseCopyable {
     var partition: UInt32
     var epoch: UInt32
     var phase = Phase.running
-    /// The channel as APNs knows it: the one that the newest fan-out record or the keeper of channels named
-    /// last.
+    /// The channel as APNs knows it: the one that a fan-out record or the keeper of channels named last.
     var apnsChannel: AudienceChannel
 
     // The channel's broadcasts, oldest first.
@@ -108,12 +108,13 @@ struct ChannelSlot: BitwiseCopyable {
 }
 
 /// The pace of a channel. According to an Apple engineer, a channel takes about one update a second; APNs
-/// answers faster ones with 429. Each 429 doubles the spacing, up to 64 s, and each accepted push halves it.
+/// answers faster ones with 429. Each 429 doubles the spacing, up to 64 s. Each accepted push halves it, down to
+/// 1 s.
 enum ChannelPace {
     static let spacingMinMilliseconds: Int64 = 1_000
     static let spacingMaxMilliseconds: Int64 = 64_000
-    /// How long an idle channel is kept after its last push, so that the core recognizes a Kafka record that
-    /// is read again. The channel is freed earlier if a new channel needs its slot.
+    /// How long an idle channel is kept after the pause that follows its last push, so that the core recognizes a
+    /// Kafka record that is read again. The channel is freed earlier if a new channel needs its slot.
     static let idleMilliseconds: Int64 = 300_000
 
     static func spacingAfterLimit(_ spacing: Int64) -> Int64 { min(spacing * 2, spacingMaxMilliseconds) }

@@ -3,7 +3,8 @@ public import LiveActivity
 /// A request to the worker's `ChannelKeeper`.
 public struct ChannelNeed: Sendable, Equatable {
     public enum Kind: Sendable, Equatable {
-        /// A command to the audience was admitted, and the audience needs a channel.
+        /// A command to the audience was admitted, and the audience needs a channel: it lacks one, or a start came and
+        /// its channels must not be deleted any more.
         case wanted
         /// The audience's end was admitted, so the keeper plans the deletion of its channels. A channel must
         /// exist until this time (UNIX milliseconds), because APNs may still deliver a stored message; 0:
@@ -21,7 +22,7 @@ public struct ChannelNeed: Sendable, Equatable {
 /// Which audiences of an app get a channel without asking for one, and in which environments audiences get
 /// channels.
 public struct ChannelRule: Sendable {
-    /// Audience ids. An id that ends with `*` matches every id that begins with the text before it.
+    /// Audience ids. A pattern that ends with `*` matches every id that begins with the text before the `*`.
     private let patterns: [[UInt8]]
     private let environments: [DeviceEnvironment]
 

@@ -4,7 +4,8 @@ public import LiveActivity
 /// An activity or device that joins or leaves audiences, as `Delivery` reports it. The bytes are valid only
 /// during ``Audiences/receive(membership:now:)``.
 public struct IncomingMembership {
-    /// The member that changes. The core returns it when its audiences know of the change.
+    /// The member that changes. The core returns it when its audiences know of the change, or the store has refused the
+    /// change for good. If the member joined, the core may first wait for APNs' answer to its push, at most a second.
     public var member: ChangingMember
     /// The id of the activity or device.
     public var identifier: UnsafeRawBufferPointer
@@ -25,7 +26,7 @@ public struct IncomingMembership {
     /// For a device: whether its activities may begin on a broadcast channel.
     public var supportsChannels: Bool
     /// The version that the activity already shows, as its registration says; nil: it does not say. When the
-    /// member joins, it gets no push with this version or an older one.
+    /// member joins, the core shows it a newer version or none.
     public var shownVersion: Version?
 
     public init(

@@ -5,7 +5,7 @@ public import LiveActivity
 public struct RoundGauges: Sendable, Equatable, BitwiseCopyable {
     /// Rounds that have versions under way.
     public var rounds = 0
-    /// Members that wait for another attempt.
+    /// Members that wait for another attempt, or whose next attempt is under way.
     public var membersParked = 0
     /// When the command of the oldest version under way was admitted, UNIX milliseconds; nil if no version is
     /// under way.
@@ -68,8 +68,8 @@ extension Audiences {
         }
     }
 
-    /// Returns since when members of the round wait for their turn; nil if the turn of every member is over.
-    /// Parked members do not count: they are few, and block no other member.
+    /// Returns since when members of the round wait for their turn; nil if the turn of every member is over, or if the
+    /// round's partition is being revoked. Parked members do not count: they are few, and block no other member.
     private func unreachedSince(_ round: UInt32) -> Int64? {
         switch rounds[round].phase {
         case .claiming, .awaitingVersions: versions[rounds[round].oldestVersion].record.instruction.admittedMilliseconds
@@ -88,15 +88,15 @@ extension Audiences {
     }
 }
 
-/// The content of a result for a command to an audience, for one range or for all.
+/// The content of a result for a command to an audience, for one range or for all ranges and broadcasts.
 public struct AudienceResultContent: Sendable, BitwiseCopyable {
     public var outcome: RoundOutcome
-    /// The timestamp of the command's record, and when APNs last answered a push to one of its members. UNIX
-    /// milliseconds; -1 if there is none.
+    /// The timestamp of the command's record, and when APNs last answered one of its pushes. UNIX milliseconds; -1 if
+    /// there is none.
     public var recordMilliseconds: Int64
     public var lastResponseMilliseconds: Int64
     /// The partition and offset of the result's fan-out record. The result over all ranges and broadcasts has
-    /// those of the record that ended last.
+    /// those of the record that ended last. The partition is -1 if the lane has released it.
     public var partition: Int32
     public var offset: Int64
     /// When the fan-out record was received. UNIX milliseconds.

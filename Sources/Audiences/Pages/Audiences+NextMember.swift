@@ -1,16 +1,17 @@
 import Delivery
 
-/// The member of a round whose push the shell gets next.
+/// The member of a round that has its turn next: the shell gets its push, the core produces its start, or the member
+/// needs neither.
 struct NextMember {
     var page: UInt32
     var member: Int
     var position: UInt64
 }
 
-/// The order in which the members of a round's pages get their pushes.
+/// The order in which the members of a round's pages have their turns.
 extension Audiences {
-    /// Returns the first member whose push the shell has not got; nil if this member has not been read yet,
-    /// or if its position is `end` or higher.
+    /// Returns the first member that has not had its turn; nil if there is none, if it has not been read yet, or
+    /// if its position is `end` or higher.
     mutating func nextMember(of round: UInt32, end: UInt64) -> NextMember? {
         var page = rounds[round].sendPage == .max ? rounds[round].firstPage : rounds[round].sendPage
         while page != .max, pages[page].phase == .ready {

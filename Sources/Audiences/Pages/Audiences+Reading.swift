@@ -4,15 +4,16 @@ import LiveActivity
 /// Reads pages before the round needs their members.
 ///
 /// A page says where the next page of its segment begins. So the round reads a segment's directory (the lower
-/// bounds of its pages) only in two cases: it continues in the middle of the segment, or the page that
-/// follows has been split or has expired in the meantime.
+/// bounds of its pages) only in two cases: it continues in the middle of the segment, or the page that it requested
+/// does not exist, has been split, or is damaged.
 extension Audiences {
-    /// The maximum number of pages of one round, including those that are being read.
+    /// Up to this number of pages, including those that are being read, a round reads ahead. Single parked members are
+    /// read beyond it.
     private static var pagesPerRoundMax: UInt16 { 32 }
     /// The maximum number of segments that one round reads at a time.
     private static var segmentsAheadMax: UInt64 { 24 }
-    /// After this many attempts to read a page, the round skips the positions up to the next page: the
-    /// segment's directory and its pages contradict each other.
+    /// After this many directories for one page, the round skips the positions up to the next page: the segment's
+    /// directory and its pages contradict each other.
     private static var attemptsMax: UInt8 { 4 }
 
     /// Requests as many pages as there is room for.
@@ -248,8 +249,8 @@ extension Audiences {
         if rounds[round].lastPage == .max { rounds[round].lastPage = page }
     }
 
-    /// Drops the members of a round's pages whose pushes the shell has not got. The round's pages then end
-    /// after the last member whose push it has got.
+    /// Drops the members of a round's pages that have not had their turn. The round's pages then end after the
+    /// last member that had its turn.
     ///
     /// The caller must call ``offerFreePages(_:)`` afterwards.
     mutating func truncatePages(of round: UInt32) {
@@ -284,7 +285,7 @@ extension Audiences {
         rounds[round].readPosition = max(rounds[round].sendPosition, rounds[round].watermark)
     }
 
-    /// Gives up all pages of a round, except for the members whose pushes are in flight.
+    /// Gives up all pages of a round, except for the members whose pushes or starts are under way.
     mutating func discardPages(of round: UInt32) {
         releasePages(of: round)
         offerFreePages(Int(rounds[round].application))

@@ -2,8 +2,8 @@ import LiveActivity
 
 /// A page of a round, from its reading to the last outcome of its members.
 struct PageSlot: BitwiseCopyable {
-    /// The memory for the longest page that Redis may have, together with the progress of as many members as
-    /// such a page usually has.
+    /// The most bytes that a page is expected to occupy before it is read. A page that was rearranged in time has about
+    /// 32 KiB at most, and the data about its members takes a few KiB. A longer page occupies more.
     static let bytesMax = 48 << 10
     enum Phase: UInt8, BitwiseCopyable {
         case askingDirectory
@@ -31,7 +31,7 @@ struct PageSlot: BitwiseCopyable {
     var end: UInt64 = 0
     /// The lower bound (first position) by which the page is requested from Redis.
     var lowerBound: UInt32
-    /// The lower bound of a page that the directory names but that does not exist.
+    /// The lower bound of a page that was requested and that does not exist or is damaged; nil: there is none.
     var missingBound: UInt32?
     var attempts: UInt8 = 0
     /// Whether the segment continues after this page and the next page was not requested yet.
@@ -51,10 +51,10 @@ struct PageSlot: BitwiseCopyable {
     private var loadedMemberCount: UInt16 = 0
     private var keptMemberCount: UInt16 = 0
     var memberCount: UInt16 { keptMemberCount }
-    /// The next member whose push the shell gets.
+    /// The next member that has its turn.
     var sendIndex: UInt16 = 0
-    /// The number of members whose push the shell has got and that have no outcome yet. Parked members are
-    /// not counted.
+    /// The number of members whose push or start is under way, or whose refusal is being recorded. Parked members
+    /// are not counted.
     var unfinishedCount: UInt16 = 0
 
     init(round: UInt32, application: UInt16, start: UInt64, phase: Phase, expectedBytes: Int) {
@@ -83,7 +83,7 @@ struct PageSlot: BitwiseCopyable {
         pageByteCount = page.count
     }
 
-    /// Removes the members whose pushes the shell has not got.
+    /// Removes the members that have not had their turn.
     mutating func truncate(at position: UInt64) {
         keptMemberCount = sendIndex
         end = min(end, position)
@@ -116,8 +116,8 @@ struct PageSlot: BitwiseCopyable {
         progressBase.storeBytes(of: progress, toByteOffset: member, as: UInt8.self)
     }
 
-    /// Returns a member's content. It is nil only if the bytes are no page, which was checked before they
-    /// were loaded.
+    /// Returns a member's content. It is nil only if the bytes have no valid entry of the member, which was checked
+    /// before they were loaded.
     func member(_ member: Int) -> PageMember? {
         MemberPage(UnsafeRawBufferPointer(start: block.mutableBytes.baseAddress, count: pageByteCount))?[
             reference(member)

@@ -16,7 +16,8 @@ extension Audiences {
     /// - Parameters:
     ///   - metadata: the metadata of the commit, as ``progress(_:)`` returned it. Anything else is refused.
     ///   - logEnd: the offset that the partition's next record will get. Settled offsets from there on are ignored.
-    /// - Returns: how many records are skipped; nil if the metadata was refused.
+    /// - Returns: how many records are skipped; nil if the metadata was refused, or if the lane does not have the
+    ///   partition.
     public mutating func resume(
         _ index: UInt32,
         at committedOffset: Int64,
@@ -26,7 +27,8 @@ extension Audiences {
         partitions[index]?.pointee.ledger.resume(at: committedOffset, metadata: metadata, logEnd: logEnd)
     }
 
-    /// Returns the state to commit for a partition; nil before the first record.
+    /// Returns the state to commit for a partition; nil before the first record, and if the lane does not have the
+    /// partition.
     public func progress(_ index: UInt32) -> PartitionProgress? {
         guard let partition = partitions[index], partition.pointee.ledger.nextOffset > 0 else { return nil }
         let offset = partition.pointee.ledger.committableOffset
@@ -36,12 +38,12 @@ extension Audiences {
         )
     }
 
-    /// Returns a number that changes when the metadata of ``progress(_:)`` changes. A change of the
-    /// committable offset alone does not change it.
+    /// Returns a number that grows with each record that is settled, or that an earlier owner settled and this lane
+    /// skips. While it is unchanged, the caller need not read the metadata of ``progress(_:)`` again.
     public func progressRevision(_ index: UInt32) -> UInt64 { partitions[index]?.pointee.ledger.revision ?? 0 }
 
-    /// Returns the offset that may be committed: every record below it is settled. Nil before the first
-    /// record.
+    /// Returns the offset that may be committed: every record below it is settled. Nil before the first record, and if
+    /// the lane does not have the partition.
     public func committableOffset(_ index: UInt32) -> Int64? {
         guard let partition = partitions[index], partition.pointee.ledger.nextOffset > 0 else { return nil }
         return partition.pointee.ledger.committableOffset
@@ -56,10 +58,10 @@ extension Audiences {
         return partition.pointee.receipts.milliseconds(of: partition.pointee.ledger.committableOffset)
     }
 
-    /// Begins to revoke a partition: its rounds send nothing more.
+    /// Begins to revoke a partition: its rounds and channels send nothing more.
     ///
-    /// When every push in flight is answered, the state of the rounds is recorded. Their records are dropped
-    /// without an outcome, because the next owner reads them again.
+    /// When every push in flight is answered, the state of the rounds is recorded. Records without a result are
+    /// dropped, because the next owner reads them again.
     public mutating func beginRevoking(_ index: UInt32, now: Moment) {
         guard let partition = partitions[index], partition.pointee.phase == .assigned else { return }
         partition.pointee.phase = .revoking

@@ -2,7 +2,7 @@ import Delivery
 import LiveActivity
 import Numbers
 
-/// Parked members: members that get another attempt.
+/// Parked members: members that get a push later, outside their turn.
 ///
 /// The newest version will not reach a parked member again, or the member waits for an alert that this
 /// version carries. Other members whose push failed are not parked: the newest version reaches them later, in
@@ -126,8 +126,8 @@ extension Audiences {
     }
 
     /// A newer version has replaced the older ones in the round. Removes each parked member that the newer
-    /// version will reach in its turn. A member stays parked if the newer version must bring it an older
-    /// version's alert.
+    /// version will reach in its turn. A member stays parked while ``ParkedMember/isUnderWay`` is true, or if the newer
+    /// version must bring it an older version's alert.
     mutating func supersedeParkedMembers(to version: UInt32, of round: UInt32, now: Moment) {
         let start = versions[version].start
         var member = rounds[round].firstParkedMember
@@ -143,7 +143,7 @@ extension Audiences {
     }
 
     /// Whether a member that the newest version reaches later must get this version now, because it carries
-    /// an alert that the member will not get later.
+    /// an alert that the member will not get later. Never if APNs answered the member's last attempt with 429.
     func needsCarriedAlert(_ position: UInt64, isLimited: Bool, of round: UInt32, now: Moment) -> Bool {
         let newest = rounds[round].newestVersion
         return newest != .max && !isLimited && versions[newest].carriesAlert(to: position)
@@ -151,7 +151,7 @@ extension Audiences {
     }
 
     /// Gives parked members their outcome if the newest version has expired, or if they waited only for an
-    /// alert that is now too old.
+    /// alert that is now too old. Skips members while ``ParkedMember/isUnderWay`` is true.
     mutating func expireParkedMembers(of round: UInt32, now: Moment) {
         let newest = rounds[round].newestVersion
         guard newest != .max, rounds[round].firstParkedMember != .max else { return }
@@ -177,7 +177,8 @@ extension Audiences {
         while case let member = rounds[round].firstParkedMember, member != .max { unpark(member) }
     }
 
-    /// Returns a random time between a half and the whole of a pause that doubles with each attempt.
+    /// Returns a random time between a half and the whole of a pause that doubles with each attempt, up to
+    /// ``AudiencesConfiguration/retryMaxMilliseconds``.
     mutating func retryPauseMilliseconds(attempts: UInt8) -> Int64 {
         let doubled = configuration.retryBaseMilliseconds << min(Int64(attempts), 24)
         return randomness.jittered(min(configuration.retryMaxMilliseconds, doubled))

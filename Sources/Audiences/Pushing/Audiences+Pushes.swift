@@ -10,8 +10,8 @@ struct OfferedPush: BitwiseCopyable {
 
 /// Chooses the member that gets the next push.
 extension Audiences {
-    /// The maximum number of parked members of a round. At this number, the shell gets no push to another
-    /// member of the round until a parked one has its outcome.
+    /// If a round has this many parked members or more, the shell gets no push to another of its members until a parked
+    /// one has its outcome. Pushes in flight may still add parked members.
     static var parkedMembersPerRoundThreshold: UInt32 { 256 }
     /// A pool that has requested no push for this long is treated as unavailable. Its members are parked, so
     /// that a round can reach the members of the app's other pool.
@@ -33,8 +33,8 @@ extension Audiences {
         queues[Int(pool.application)].pushesInFlight[Int(pool.environment.rawValue)]
     }
 
-    /// Returns the next push of a pool. The caller must have a free stream and send the push now. Nil if
-    /// there is no push, or if the caller must ask the app's other pool first.
+    /// Returns the next push of a pool. The caller must send it now, or give it back with ``pushReturned(_:)``. Nil if
+    /// there is no push now, if `inFlightMax` is reached, or if the caller must ask the app's other pool first.
     ///
     /// - Parameters:
     ///   - permitsRetry: whether the pool may retry pushes now. First attempts are always permitted.
@@ -122,8 +122,8 @@ extension Audiences {
         return offer
     }
 
-    /// For how many members at one position the core keeps room. Members are at one position if the hashes of
-    /// their ids are equal; the core parks them together.
+    /// The core keeps room to park this many more members, because it parks all members at one position together.
+    /// Members are at one position if the hashes of their ids are equal.
     private static var membersPerPositionMax: Int { 8 }
 
     /// Whether one more member could be parked even if all pushes in flight end with a parked member.
@@ -190,7 +190,7 @@ extension Audiences {
         isUnavailable(environment, application: Int(rounds[round].application), at: now.monotonicMilliseconds)
     }
 
-    /// Whether an app's pool has requested no push for a second or more.
+    /// Whether an app's pool has requested no push for more than a second, or has never requested one.
     func isUnavailable(_ environment: DeviceEnvironment, application: Int, at milliseconds: Int64) -> Bool {
         queues[application].pushRequestedMilliseconds[Int(environment.rawValue)] < milliseconds
             - Self.unavailableAfterMilliseconds

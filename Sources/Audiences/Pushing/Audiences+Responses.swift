@@ -7,8 +7,8 @@ extension Audiences {
     /// Whether the tag of an answer belongs to a push of this core.
     public static func isPush(tag: UInt64) -> Bool { tag & PushTag.marker != 0 }
 
-    /// How often the core repeats a push without a pause, if APNs never processed it. Later attempts have a
-    /// pause.
+    /// If the answer permits a retry at once (`retryNow`) and the pool permits retries, the core repeats a push without
+    /// a pause after its first attempts, up to this number. After later attempts, it pauses.
     private static var immediateRetriesMax: UInt8 { 2 }
 
     /// Called when APNs has answered a push, or when no answer will come.
@@ -29,8 +29,8 @@ extension Audiences {
         switch result.disposition {
         case .accepted: finishMember(tag, .delivered, now: now)
         case .tokenDead: tokenRefused(tag, content, result, now: now)
-        // If APNs accepts no token of this pool, the environment or the topic is wrong: no token is retired
-        // and no member fails.
+        // If APNs has accepted no other token of this pool lately, the environment or the topic may be wrong: no token
+        // is retired and no member fails.
         case .tokenSuspect where result.acceptsOtherTokens: tokenRefused(tag, content, result, now: now)
         case .topicSuspect where result.acceptsOtherTokens: recordRefusal(tag, content, .failed, result, now: now)
         case .rejected, .channelGone: recordRefusal(tag, content, .failed, result, now: now)

@@ -1,8 +1,8 @@
 import LiveActivity
 import Numbers
 
-/// A member that gets another attempt, because APNs could not take its push, or because its pool was
-/// unavailable in its turn.
+/// A member that gets its push later: an earlier push must be repeated, its pool was unavailable in its turn, or the
+/// last owner of the partition had parked it.
 ///
 /// The slot has a copy of the member's entry, because the member's page may be freed before the next attempt.
 struct ParkedMember: BitwiseCopyable {
@@ -10,7 +10,8 @@ struct ParkedMember: BitwiseCopyable {
     var next: UInt32
     var previous: UInt32 = .max
     var position: UInt64
-    /// The member's page, where its outcome is noted until the page is counted.
+    /// The member's page, which gets the outcome if the watermark has not passed the member; `.max`: the last owner had
+    /// parked the member, below the watermark.
     var page: UInt32
     var member: UInt16
     var environment: DeviceEnvironment
@@ -20,9 +21,9 @@ struct ParkedMember: BitwiseCopyable {
     /// Whether a push to the member is in flight, the member is being read again, or its result is being
     /// recorded.
     var isUnderWay = false
-    /// Whether APNs limits the rate of this token.
+    /// Whether APNs answered the last attempt with 429.
     var isLimited = false
-    /// The version of the push in flight; `.max`: there is none.
+    /// The version of the push in flight, or of the refused push that is being recorded; `.max`: there is none.
     var version: UInt32 = .max
     /// When the next attempt is due. Monotonic milliseconds.
     var dueMilliseconds: Int64
@@ -87,7 +88,9 @@ struct ParkedMember: BitwiseCopyable {
         }
     }
 
-    /// Writes the token and returns the number of its digits.
+    /// Writes the token's digits in lower case and returns their number.
+    ///
+    /// - Parameter destination: has room for ``Limits/tokenDigitsMax`` bytes.
     func writeToken(to destination: UnsafeMutableRawBufferPointer) -> Int {
         withUnsafeBytes(of: tokenRoom) {
             Hexadecimal.write(UnsafeRawBufferPointer(rebasing: $0[..<Int(tokenCount)]), to: destination)

@@ -7,8 +7,8 @@ import LiveActivity
 /// A start that is produced twice because of a crash is a `duplicate`, because its activity and its version
 /// are the same.
 extension Audiences {
-    /// How soon a round tries again to produce starts, after it found that Kafka has not acknowledged
-    /// `startsMax` starts yet.
+    /// How soon a round tries again to produce starts, after it found `startsMax` starts that wait for Kafka's
+    /// acknowledgement.
     private static var startsPauseMilliseconds: Int64 { 20 }
 
     /// Produces the starts of the devices on the pages that were read.

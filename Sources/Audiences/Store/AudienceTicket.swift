@@ -13,7 +13,7 @@ struct AudienceTicket: Equatable, BitwiseCopyable {
         case finishRange
         /// Adds a broadcast that has ended to its command's counts.
         case finishBroadcast
-        // Calls that read the members of a segment for a round: first the list of pages, then a page.
+        // Calls that read the members of a segment for a round: the list of pages, if it is needed, and a page.
         case directory
         case page
         /// Removes a member whose token is dead from its audience; see ``RefusedMemberSlot``.

@@ -8,7 +8,7 @@ extension Audiences {
     /// ``productionTaken()``.
     public func nextProduction(now: Moment) -> AudienceProduction? { productions.next(now: now) }
 
-    /// Removes the production that `nextProduction` returned, because the producer has taken it.
+    /// Removes the production that `nextProduction` returned, because the producer has taken or refused it.
     public mutating func productionTaken() { productions.removeFirst() }
 
     /// Takes Kafka's report on a production. A production that failed for a temporary reason is repeated.
@@ -213,8 +213,8 @@ struct ResultSubject {
     var isChannel: Bool
 }
 
-/// The key of a fan-out record: the audience's digest in hexadecimal digits, then the range, or a letter for
-/// the channel's environment.
+/// The key of a fan-out record: the digest of the audience or the channel in hexadecimal digits, then the range, or a
+/// letter for the channel's environment.
 struct FanoutKey {
     private let digest: AudienceDigest
     private let range: UInt16

@@ -1,8 +1,8 @@
 public import Delivery
 public import LiveActivity
 
-/// The calls to the audience store leave in the order in which the core appended them. A call that failed for a
-/// temporary reason is repeated, which every call permits. (R15)
+/// The calls to the audience store leave in the order in which the core appended them, except calls that are postponed
+/// or repeated. A call that failed for a temporary reason is repeated, which every call permits. (R15)
 extension Audiences {
     private typealias Operation = AudienceCall<UnsafeRawBufferPointer>.Operation
 
@@ -46,8 +46,8 @@ extension Audiences {
         checkpointAnswered(round, nil, now: now)
     }
 
-    /// Removes the call, which is the next one, if it is no longer needed. Frees the page of a page read that
-    /// no round wants any more.
+    /// Removes the call, which is the next one, if it is no longer needed. If the call reads a page that no round wants
+    /// any more, also frees the page.
     ///
     /// - Returns: whether the call was removed.
     private mutating func isWithdrawn(_ ticket: AudienceTicket, now: Moment) -> Bool {
@@ -160,7 +160,7 @@ extension Audiences {
         callAnswered(ticket, nil, now: now)
     }
 
-    /// Handles a call that was refused or will get no reply.
+    /// Handles a call that failed. It is repeated, unless it was refused permanently.
     public mutating func storeFailed(tag: UInt64, _ failure: StoreFailure, now: Moment) {
         let ticket = ticket(tag)
         switch failure {

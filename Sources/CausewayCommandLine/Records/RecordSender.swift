@@ -26,7 +26,9 @@ package struct RecordSender {
         package var failed = 0
         /// The `tag` of each failed record that was sent with one.
         package var failedTags: [UInt64] = []
-        /// The reason of the first failure.
+        /// Why records failed: the reason of the first failure, or "no answer" if the time for the flush ended. If no
+        /// broker has answered and there is a `contact`, `finish` puts the contact's reason here. Nil: no record
+        /// failed.
         package var reason: String?
     }
 
@@ -94,7 +96,8 @@ package struct RecordSender {
     ///   - copy: the original if the record is a copy; else nil.
     ///   - tag: a number that `Tally.failedTags` contains if the record fails; 0: none.
     ///   - isCancelled: checked while there is no room. If it returns true, the record is not written.
-    /// - Returns: false if `isCancelled` returned true before there was room. The record was not written.
+    /// - Returns: false if `isCancelled` returned true before there was room; the record was not written. True also if
+    ///   the producer refused the record, which then counts as failed.
     package mutating func send(
         _ record: [UInt8],
         key: [UInt8]?,

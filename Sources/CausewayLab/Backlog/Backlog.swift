@@ -14,9 +14,10 @@ final class Backlog {
     /// The most commands for one activity that the command line accepts. `init` also refuses more commands
     /// than the shortest match has frames: one for each ball, and one for the end.
     static let commandsPerActivityMax = 200
-    /// The number of partitions. The embedded broker keeps 5 MiB of each partition. If a partition is full,
-    /// the broker silently drops its oldest records. The run could then not succeed. In a compressed batch, a
-    /// command of the season takes about 50 bytes and a result less. So two million of them fit.
+    /// The number of partitions of the commands topic and of the results topic. The embedded broker keeps 5 MiB of each
+    /// partition. If a partition is full, the broker silently drops its oldest records. The run could then not succeed.
+    /// In a compressed batch, a command of the season takes about 50 bytes and a result less. So two million of them
+    /// fit.
     static let partitions = 64
     private static let registrationsMilliseconds: Int64 = 120_000
     private static let waitMillisecondsMax: Int64 = 300_000

@@ -24,9 +24,9 @@ struct BacklogFigures: Codable, Equatable, RunFigures {
     var resultsMilliseconds: Int64
     /// Records that the worker wrote to the results topic.
     var resultRecords: Int
-    /// The CPU time and memory of the worker since its start.
+    /// The CPU time and memory of the worker from its start until all phones showed the final score.
     var worker: ProcessUsage
-    /// CPU time of the broker while the worker ran.
+    /// CPU time of the broker from the start of the worker until all phones showed the final score.
     var brokerCPUMilliseconds: Int64
 
     var isGood: Bool { pushes == activities && phonesWithFinalScore == activities && resultsAreComplete }

@@ -32,7 +32,8 @@ final class TopicReader: ConsumerHandler {
     /// Reads `count` records.
     ///
     /// - Returns: milliseconds from the assignment to the last record, as measured for the worker.
-    /// - Throws: an error if no record comes for `Demo.stallMilliseconds`.
+    /// - Throws: an error if no record comes for `Demo.stallMilliseconds`, if Kafka fails for good, or if `meanwhile`
+    ///   throws.
     func read(_ count: Int, _ meanwhile: () throws(LabError) -> Void) throws(LabError) -> Int64 {
         guard let consumer else { return 0 }
         var (last, records): (Int64, Int) = (Clock.milliseconds, 0)

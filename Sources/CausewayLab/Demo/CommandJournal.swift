@@ -45,8 +45,8 @@ final class CommandJournal {
         close(descriptor)
     }
 
-    /// Writes the line of a command that was just given to the producer. The names of activities contain no
-    /// character that JSON escapes.
+    /// Adds the line of a command that was just given to the producer. The file gets it when the buffer is full or
+    /// flushed. The names of activities contain no character that JSON escapes.
     func append(_ entry: Entry, activity: String) throws(LabError) {
         buffer.append(
             contentsOf: #"{"command":"\#(entry.identifierPrefix)\#(activity)","activity":"\#(activity)","time":"#.utf8

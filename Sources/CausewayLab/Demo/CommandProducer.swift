@@ -1,6 +1,6 @@
 import Kafka
 
-/// The demo's producer. In production, the server of an app writes these records.
+/// The lab's producer of commands and registrations. In production, the server of an app writes these records.
 final class CommandProducer {
     static let commandsTopicName = "causeway.commands"
     static let registrationsTopicName = "causeway.registrations"
@@ -9,7 +9,7 @@ final class CommandProducer {
     let producer: Producer
     let commandsTopic: ProducerTopic
     private let registrationsTopic: ProducerTopic
-    /// Records that the broker refused.
+    /// Records that the broker refused, or did not acknowledge in time.
     private(set) var undeliveredRecords = 0
 
     init(bootstrapServers: String) throws(LabError) {

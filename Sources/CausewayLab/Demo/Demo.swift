@@ -35,7 +35,8 @@ final class Demo {
     static let commandsPerTurn = 4_000
     static let resultsPerPoll = 8_000
     static let checkIntervalMilliseconds: Int64 = 250
-    /// The run fails if nothing happens for this time although a step is not complete.
+    /// The run fails if a step before the season takes longer, or if no result comes for this time after the season's
+    /// last command.
     static let stallMilliseconds: Int64 = 120_000
     static let drainMilliseconds: Int64 = 90_000
     static let settleMilliseconds: Int64 = 60_000

@@ -75,7 +75,7 @@ struct DemoFigures: Codable, Equatable, RunFigures {
     var phones: Int
     /// The time from the first ball to the last.
     var seasonSeconds: Double
-    /// The time from the first command to the last result.
+    /// The time from the beginning of the season, after the starts, to the last result.
     var replaySeconds: Double
     var commands: Int
     /// The number of commands by outcome. Outcomes without commands are left out. Outcomes that only fan-outs
@@ -105,7 +105,7 @@ struct DemoFigures: Codable, Equatable, RunFigures {
     var wrongPhones: [WrongPhone]
     /// Pushes that requested priority 10 and were sent at 5, because the activity's budget was used up.
     var demotions: Int
-    /// How often the demo caused each fault.
+    /// How often the command line asked for each fault. Actions on the live page are not counted.
     var disturbances: [DisturbanceCount]
 
     struct DisturbanceCount: Codable, Equatable {
@@ -137,7 +137,7 @@ struct DemoFigures: Codable, Equatable, RunFigures {
     var cpuMicrosecondsPerCommand: Double { worker.microseconds(for: commands) }
     var pushesPerCommand: Double { commands > 0 ? Double(pushes) / Double(commands) : 0 }
 
-    /// Whether every phone shows its final state and no channel is left.
+    /// Whether the phones are right (`phonesAreRight`) and, if there are channels, the channels too.
     var isGood: Bool { phonesAreRight && channels?.isGood ?? true }
 
     /// Whether every phone shows its final state, none got an older state, and none started an activity

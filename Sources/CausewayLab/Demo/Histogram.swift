@@ -1,5 +1,5 @@
-/// Counts durations in whole milliseconds. Each millisecond up to one minute has a bucket. Longer durations
-/// share one bucket.
+/// Counts durations in whole milliseconds. Each millisecond up to one minute has a bucket. Longer durations are counted
+/// in the last one.
 struct Histogram {
     static let millisecondsMax = 60_000
 
@@ -25,8 +25,8 @@ struct Histogram {
         return recent
     }
 
-    /// Returns the shortest duration that at least `percent` of all durations do not exceed; nil without
-    /// durations.
+    /// Returns the shortest duration that at least `percent` per cent of all durations do not exceed; nil without
+    /// durations. A duration above one minute counts as one minute.
     func percentile(_ percent: Int) -> Int64? {
         precondition((1...100).contains(percent), "a percentage")
         guard count > 0 else { return nil }

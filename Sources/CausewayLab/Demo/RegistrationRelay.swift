@@ -14,7 +14,7 @@ struct RegistrationRelay {
         self.phones = phones
     }
 
-    /// Copies registrations until this many have been copied since the start.
+    /// Copies registrations until at least `total` have been copied by all calls together.
     ///
     /// - Parameters:
     ///   - beforePage: called before each request for registrations.

@@ -20,8 +20,8 @@ struct ResultSummary: Equatable {
     var supersededCommands = 0
     /// Whether the push requested priority 10 and was sent at 5, because the budget was used up.
     var isDemoted = false
-    /// Whether the result is about a record of the commands topic. False for the second result of a command
-    /// that was held, which is about the registration that released the command.
+    /// Whether the result is about a record of the commands topic. False, for example, for the second result of a
+    /// command that was held, which is about the registration that released the command.
     var isFromCommands = false
     var sourcePartition = -1
     var sourceOffset: Int64 = -1
@@ -41,7 +41,7 @@ extension ResultSummary {
     init(scanning record: UnsafeRawBufferPointer, commandsTopic: String = CommandProducer.commandsTopicName) {
         var offset = 0
         var depth = 0
-        // The first letter of the key of the object that is being scanned; 0 if its depth is not 2.
+        // The first letter of the key of the object at depth 2 that is being scanned; 0: none.
         var section: UInt8 = 0
         while offset < record.count {
             switch record[offset] {

@@ -1,6 +1,6 @@
 import LiveActivity
 
-/// The phones of a demo, which live in the simulator's process.
+/// The phones of a run, which live in the simulator's process.
 struct SimulatedPhones {
     /// The result of comparing the phones with the expected states.
     struct Comparison {
@@ -45,7 +45,8 @@ struct SimulatedPhones {
     func createPhones(for feed: SeasonFeed) throws(LabError) {
         for (index, match) in feed.matches.enumerated() {
             let devices = (1...feed.followers).map { feed.device(match: index, follower: $0) }
-            // Only phones whose activity a push starts have a version of iOS that supports channels.
+            // In a run with channels, only phones whose activity a push starts have a version of iOS that supports
+            // them.
             let phonesWithoutChannels = feed.hasChannels ? feed.appStartedFollowers : feed.followers
             try install(Array(devices.prefix(phonesWithoutChannels)), onChannels: false)
             try install(Array(devices.dropFirst(phonesWithoutChannels)), onChannels: true)

@@ -24,15 +24,16 @@ struct Tally {
     private(set) var repeatedResults = 0
     /// Commands that were held, and were sent when their token registered.
     private(set) var releasedCommands = 0
-    /// Records on the results topic that could not be read.
+    /// Records on the results topic that could not be read, or whose source is beyond the limits above.
     private(set) var unreadableRecords = 0
     private(set) var pushes = 0
     private(set) var pushesAtPriority10 = 0
     /// Pushes that requested priority 10 and were sent at 5.
     private(set) var demotions = 0
-    /// Attempts to push, after the first attempt of each push.
+    /// Attempts after the first one, of all pushes that APNs accepted.
     private(set) var retries = 0
-    /// When APNs last answered, UNIX milliseconds; 0 before the first answer.
+    /// When APNs last accepted a push to an activity or device, or answered a push of a fan-out. UNIX milliseconds; 0:
+    /// not yet.
     private(set) var lastAnswerMilliseconds: Int64 = 0
     /// The time from the command's record to APNs' answer; for an audience, to the answer for the last
     /// member.

@@ -61,8 +61,7 @@ final class ChildProcess {
         if case .file(let path) = destination { file = try Self.openForAppending(path) }
         defer { if file >= 0 { close(file) } }
         let arguments = [Self.launcher, "--pdeathsig", "KILL", "--"] + command
-        // Start one child at a time. A child that is started between the pipe's creation and its
-        // close-on-exec flag would keep the pipe open.
+        // Start one child at a time, so that no other child can inherit the pipe before it has its close-on-exec flag.
         let spawned = Self.spawnLock.withLock { _ in
             Result { () throws(LabError) in
                 var pipeEnds: [Int32] = [-1, -1]

@@ -8,8 +8,8 @@ struct ControlClient {
 
     let port: UInt16
 
-    /// - Throws: an error if there is no response, or if the response is not HTTP. A response with any status
-    ///   is returned.
+    /// - Throws: an error if no complete HTTP response of at most `responseBytesMax` arrives within the time limit. A
+    ///   response with any status is returned.
     func request(_ method: String, _ target: String, body: [UInt8] = []) throws(LabError) -> HTTPClient.Response {
         var client = HTTPClient(
             address: HTTPAddress(host: "127.0.0.1", port: port, path: target),

@@ -30,7 +30,7 @@ extension Deployment {
         }
     }
 
-    /// Starts Redis on the same port again, with its data.
+    /// Starts Redis on the same port again, with the data that it has written to disk, if any.
     func restartRedis() throws(LabError) {
         guard try startRedis(port: redisPort) else {
             throw LabError("redis-server did not start again", logTail: TextFile.lastLines(of: path("redis.log"), 20))

@@ -29,7 +29,7 @@ enum ProcessTime {
         return seconds * 1_000_000 + Int64(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec)
     }
 
-    /// Resets the peak of a process's resident memory to its current value.
+    /// Resets the peak of a process's resident memory to its current value (`5` in `clear_refs`, proc(5)).
     static func resetPeak(of identifier: pid_t) throws(LabError) {
         let path = "/proc/\(identifier)/clear_refs"
         let descriptor = open(path, O_WRONLY | O_CLOEXEC)

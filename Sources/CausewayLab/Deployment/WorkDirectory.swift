@@ -1,6 +1,6 @@
 import Foundation
 
-/// A directory for the demo's logs, keys and configuration.
+/// A directory for the logs, keys and configuration of a run.
 struct WorkDirectory {
     let path: String
 

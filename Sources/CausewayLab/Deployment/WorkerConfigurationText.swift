@@ -165,7 +165,8 @@ extension WorkerConfigurationText {
         return configuration.text
     }
 
-    /// Returns the lines of a policy. Empty if the policy has only default numbers.
+    /// Returns the lines of a policy's spacing, `budget` and `frequentBudget`; empty if the policy has only default
+    /// numbers.
     private static func lines(of policy: Policy) -> Lines {
         guard policy != Policy(name: policy.name) else { return [] }
         return [

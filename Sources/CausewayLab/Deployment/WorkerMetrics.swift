@@ -2,7 +2,8 @@
 struct WorkerMetrics {
     let httpPorts: [UInt16]
 
-    /// Returns the sum of a metric over all workers; 0 as long as no worker shows it.
+    /// Returns the sum of a metric over all workers; 0 as long as no worker shows it. A worker that does not answer
+    /// adds 0.
     ///
     /// - Parameter label: the label as it is printed, for example `topic="registrations"`; nil: all series.
     func sum(of metric: String, label: String? = nil) -> Double {

@@ -2,7 +2,7 @@ import ArgumentParser
 import CausewayCommandLine
 import Foundation
 
-/// `causeway-lab fanout`: measures one command to a large audience, all followers of a match.
+/// `causeway-lab fanout`: measures one command, or two, to a large audience, all followers of a match.
 struct FanoutCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "fanout",

@@ -8,8 +8,8 @@ final class FanoutDeployment {
     /// The number of partitions. The embedded broker keeps only 5 MiB of each partition. With 16 partitions,
     /// it keeps all registrations that wait for a worker (`FanoutRun.unreadRegistrationsMax`).
     static let partitions = 16
-    /// The memory of a worker for each lane (`worker.memoryMebibytes`), as in a small pod. Without this
-    /// setting, a worker may use 1 GiB or more, and keeps the memory that the many registrations needed
+    /// The memory of a worker for each lane (`worker.memoryMebibytes`; at least that of two lanes), as in a small pod.
+    /// Without this setting, a worker may use 1 GiB or more, and keeps the memory that the many registrations needed
     /// before the command. The measurement would then not show what the fan-out needs.
     private static let memoryMebibytesPerLane = 64
     private static let drainMilliseconds: Int64 = 60_000

@@ -18,7 +18,8 @@ struct FanoutFigures: Codable, Equatable, RunFigures {
     var seconds: Double
     /// Pushes to members of the audience that reached their phones.
     var pushes: Int
-    /// CPU time of all workers from the first command to the last command's result, divided by the pushes.
+    /// CPU time of all workers from the first command until all results have arrived, also those of single commands,
+    /// divided by `pushes`.
     var workerMicrosecondsPerMember: Double
     var redisMicrosecondsPerMember: Double
     /// CPU time of h2load for a push of the same body to the same APNs: the mean of the runs before and after
@@ -32,7 +33,7 @@ struct FanoutFigures: Codable, Equatable, RunFigures {
     /// The freshness of single commands to other phones during the fan-out; nil: there were no single
     /// commands.
     var singleDuring: SingleCommandLoad.Freshness?
-    /// The number of results since the first command.
+    /// The number of the audience's result records since the first command.
     var resultRecords: Int
     /// The outcomes of the commands, in the order of the commands.
     var outcomes: [String]
@@ -44,7 +45,7 @@ struct FanoutFigures: Codable, Equatable, RunFigures {
     /// Phones that got a state older than the one that they showed.
     var reversed: Int
     var alertedTwice: Int
-    /// Phones that did not get the alert of the goal.
+    /// Phones that did not get the alert of the goal: the members minus all alerts that rang.
     var unalerted: Int
 
     /// The most results of a command: one for each of at most 256 ranges, and one for the command.

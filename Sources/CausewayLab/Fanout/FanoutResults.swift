@@ -1,7 +1,7 @@
 import Foundation
 import Kafka
 
-/// Reads the workers' results for the commands to the audience.
+/// Reads the workers' results for the commands to the audience, and for the single commands.
 final class FanoutResults: ConsumerHandler {
     /// The result of a whole command. A command that is fanned out gets it after its last range.
     struct CommandOutcome: Equatable {
@@ -11,7 +11,7 @@ final class FanoutResults: ConsumerHandler {
         var members: [String: Int]
     }
 
-    /// The number of result records for the audience's commands.
+    /// The number of result records for the audience's commands. Records that cannot be read count too.
     private(set) var resultRecords = 0
     /// The single commands to phones outside the audience; nil: there are none.
     var singleCommands: SingleCommandLoad?

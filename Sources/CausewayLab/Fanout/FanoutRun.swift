@@ -4,10 +4,11 @@ import Foundation
 import Kafka
 import Numbers
 
-/// One fan-out run. The phones join the audience, and the run sends the command. When every phone shows the
-/// command's state and its result has arrived, the run measures the cost.
+/// One fan-out run. The phones join the audience, and the run sends one command or two. When every phone shows the
+/// newest state and the commands' results have arrived, the run measures the cost.
 final class FanoutRun {
-    /// The run fails if a step makes no progress for this time. A run may take longer.
+    /// The run fails if a step makes no progress for this time. A step whose progress is not counted must end within
+    /// it.
     private static let stallMilliseconds: Int64 = 120_000
     private static let pollMilliseconds: Int64 = 20
     /// The most registrations that may wait for a worker. If more wait, the embedded broker may drop some.

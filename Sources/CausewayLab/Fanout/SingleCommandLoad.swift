@@ -8,7 +8,7 @@ struct SingleCommandLoad {
     enum Phase: String, CaseIterable {
         /// The time before the command to the audience.
         case before
-        /// The time from the command to the audience until every member shows it.
+        /// The time from the first command to the audience until every member shows the newest state.
         case during
     }
 

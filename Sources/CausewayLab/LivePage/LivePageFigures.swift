@@ -43,8 +43,8 @@ struct LivePageFigures: Encodable, Equatable, Sendable {
     var lateAfterSeconds: Int?
     /// Why the results cannot be read; nil if they are read, or if the page was started without results.
     var resultsFault: String?
-    /// The freshness (the time from a command's record to APNs' response) of the pushes that APNs answered in
-    /// the last second.
+    /// The freshness (the time from a command's record to APNs' response) of the pushes whose results were read in
+    /// about the last second.
     var freshness: Freshness?
     /// The number of pushes at priority 10 that an activity's full budget allows. `budgetRefillPerHour` is
     /// the number of pushes that the budget gains in an hour.
@@ -95,8 +95,8 @@ struct LateCommands {
     }
 }
 
-/// Measures the freshness (the time from a command's record to APNs' response) of the pushes of about the
-/// last second, from a histogram that only grows.
+/// Measures the freshness (the time from a command's record to APNs' response) of the pushes that were added in about
+/// the last second to a histogram that only grows.
 struct RecentFreshness {
     private static let windowMilliseconds: Int64 = 1_000
 

@@ -84,8 +84,8 @@ final class LivePageSampler: @unchecked Sendable {
         }
     }
 
-    /// Sets the faults of the simulated APNs. If the simulator does not answer, this is ignored, because the
-    /// run itself checks whether its processes run.
+    /// Sets the faults of the simulated APNs. A simulator that does not answer is no fault here, because a run itself
+    /// checks whether its processes run.
     private func carryOut(_ steps: [PageDisturbances.Step]) {
         guard !steps.isEmpty, let parts = pageState.parts else { return }
         let client = ControlClient(port: parts.controlPort)
@@ -138,8 +138,8 @@ final class LivePageSampler: @unchecked Sendable {
         }
     }
 
-    /// Returns the changes after change number `cursor`, and the number of the newest change; nil if the
-    /// simulator does not answer.
+    /// Returns the changes after change number `cursor`, and the number of the newest change, or 0 if the number of
+    /// phones has changed; nil if the simulator does not answer.
     private func readScreens(from client: ControlClient, since cursor: Int) -> (response: [UInt8], next: Int)? {
         let focus = PageFrame.wall(of: phones).map(String.init).joined(separator: ",")
         guard let response = try? client.requestBody("GET", "/screens?since=\(cursor)&focus=\(focus)"),

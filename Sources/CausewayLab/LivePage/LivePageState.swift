@@ -19,7 +19,7 @@ final class LivePageState: Sendable {
         var inspection: Inspection?
     }
 
-    /// The most button presses that wait until the run carries them out. Further presses are refused.
+    /// The most button presses that wait until the run or the sampler carries them out. Further presses are refused.
     static let pressesMax = 8
 
     private struct State {
@@ -61,8 +61,8 @@ final class LivePageState: Sendable {
         }
     }
 
-    /// Returns what the run must do now: begin the actions that visitors have requested since the last call,
-    /// and end the disturbances whose time has passed.
+    /// Returns what the run must do now: begin or end what visitors have requested since the last call, and end the
+    /// disturbances whose time has passed.
     func takeSteps(nowMilliseconds: Int64) -> [PageDisturbances.Step] {
         takeSteps(ofService: false, nowMilliseconds: nowMilliseconds)
     }

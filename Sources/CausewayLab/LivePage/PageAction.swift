@@ -16,8 +16,8 @@ enum PageAction: String, CaseIterable, Sendable {
         }
     }
 
-    /// Whether the action concerns the simulated APNs, so that the page's sampler carries it out. The run
-    /// carries out the other actions, because it owns the processes.
+    /// Whether the action concerns the simulated APNs, so that the page's sampler carries it out. The run, which owns
+    /// the processes, carries out the other actions; without a run, `SimulatorPage` does.
     var isOfService: Bool {
         switch self {
         case .killWorker, .takeRedisAway: false

@@ -28,9 +28,9 @@ struct PageFrame {
     }
 
     /// - Parameters:
-    ///   - screens: the response to `GET /screens`, or nil while there is no simulator.
+    ///   - screens: the response to `GET /screens`; nil if there is no simulator, or if it does not answer.
     ///   - isWhole: whether `screens` has all phones. The page then drops the phones that it showed before.
-    ///   - service: the response to `GET /stats`.
+    ///   - service: the response to `GET /stats`; nil as for `screens`.
     static func event(
         screens: [UInt8]?,
         isWhole: Bool,

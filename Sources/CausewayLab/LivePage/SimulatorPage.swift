@@ -112,7 +112,7 @@ final class SimulatorPage: Sendable {
     }
 }
 
-/// Reads the results topic and counts its records.
+/// Reads the results topic and counts the commands.
 private struct ResultsCounter {
     private let results: SimulatorPage.Results
     private let sinceMilliseconds: Int64

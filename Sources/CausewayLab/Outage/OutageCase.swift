@@ -59,7 +59,7 @@ struct OutageApp {
     var periodMilliseconds: Int64 = 2_000
     /// The time from the first command until each activity gets its last command.
     var durationMilliseconds: Int64 = 16_000
-    /// One in this many commands of an activity has an alert.
+    /// One in this many commands of an activity has an alert. Each start has one too.
     var commandsPerAlert = 4
     /// One in this many activities ends with an end command; 0: none.
     var activitiesPerEnd = 5
@@ -113,8 +113,8 @@ struct OutageStep {
         case kill(OutagePart)
         /// Starts a worker or a Redis that does not run. A Redis starts without data.
         case start(OutagePart)
-        /// Sends SIGTERM to a worker. It must end within its drain time. Its exit code must be 0, unless a
-        /// part is frozen.
+        /// Sends SIGTERM to a worker. It must end within its drain time and a tolerance. Its exit code must be 0,
+        /// unless a part is frozen.
         case stop(OutagePart)
         case flushRedis
         /// Cuts the connection from the primary to its replica.
@@ -149,7 +149,7 @@ enum OutagePart: Equatable {
 
 /// A requirement of a case in addition to the general ones: nothing lost, nothing old, nothing twice.
 enum OutageExpectation {
-    /// 99 of 100 pushes of an app take no longer than this, from the record to APNs' answer.
+    /// 99 of 100 pushes of an app take no longer than this, from the record until APNs accepts the push.
     case freshness99(app: String, milliseconds: Int64)
     /// No command has this outcome.
     case never(String)

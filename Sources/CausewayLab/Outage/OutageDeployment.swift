@@ -297,7 +297,7 @@ final class OutageDeployment {
     /// The process ids of the running workers.
     var workerIdentifiers: [pid_t] { workers.compactMap { $0?.identifier } }
 
-    /// - Throws: an error if any part has ended.
+    /// - Throws: an error if the broker, a simulator or a running worker has ended.
     func check() throws(LabError) {
         for part in base.parts + workers.compactMap({ $0 }) {
             if let ending = part.poll() { throw part.failure(ending.text) }

@@ -2,8 +2,9 @@ import CausewayCommandLine
 import Glibc
 import Kafka
 
-/// Plays one case. One thread writes the commands, carries out the steps, copies registrations, and reads
-/// results. It ends when all phones show the right state or the case's time limit has passed.
+/// Plays one case. One thread writes the commands, carries out the steps, copies registrations, and reads results. The
+/// run ends when all phones have shown the right state and all commands have had results for a while, or when the
+/// case's time limit has passed.
 final class OutageRun {
     private static let pollMicroseconds: UInt32 = 10_000
     private static let copyIntervalMilliseconds: Int64 = 100
@@ -30,7 +31,7 @@ final class OutageRun {
     /// When the first command was due, UNIX milliseconds.
     private var firstCommandMilliseconds: Int64 = 0
 
-    /// - Parameter deployment: a started deployment.
+    /// - Parameter deployment: a started deployment without running workers.
     init(_ outage: OutageCase, on deployment: OutageDeployment, interruption: Interruption) throws(LabError) {
         self.outage = outage
         self.deployment = deployment

@@ -5,8 +5,9 @@ extension Ball {
     /// kind. A batter can hit a no-ball but not a wide. Batters who run an odd number of runs change ends. A
     /// complete over has exactly six legal balls.
     ///
-    /// Every ball with extras gets a weight, which depends on who faces the next ball. In a complete over,
-    /// the balls with the highest weights become illegal until six legal balls are left. A no-ball that was
+    /// Every ball with extras gets a weight, which depends on its runs, its dismissal and who faces the next ball. In a
+    /// complete over, the balls with the highest weights become illegal until six legal balls are left. In the last
+    /// over of an innings, which may be incomplete, the balls with a weight above 1 become illegal. A no-ball that was
     /// not hit counts as a wide, so the count of balls that its batter faced is one too low.
     static func markExtras(in innings: inout ArraySlice<Ball>) {
         var start = innings.startIndex

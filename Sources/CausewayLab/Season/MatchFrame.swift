@@ -6,7 +6,7 @@ struct MatchFrame {
     }
 
     var state: MatchState
-    /// The alert at wickets, boundaries and the end of the match; nil for other balls.
+    /// The alert at the opening, at wickets, at boundaries and at the end of the match; nil for other balls.
     var alert: Alert?
 }
 

@@ -46,7 +46,7 @@ struct MatchState: Equatable {
     var bowler: Bowler?
     var thisOver = ""
     var lastBall = ""
-    /// The first side's score while the second side bats; else nil.
+    /// The first side's score from the second innings on; nil before.
     var firstInnings: String?
     var chase: Chase?
     var result: String?

@@ -8,8 +8,9 @@ struct Season {
 
     /// Reads the two files of a season.
     ///
-    /// - Throws: `SeasonError` with the file and the line: a missing column, a field that is not a number, a
-    ///   ball of an unknown match, innings out of order, or a match without balls or without a result.
+    /// - Throws: `SeasonError` with the file and, if one line is at fault, the line. Such faults are, for example, a
+    ///   missing column, a field that is not a number, a ball of an unknown match, innings out of order, or a match
+    ///   without balls or without a result.
     init(matchesFile: [UInt8], deliveriesFile: [UInt8]) throws(SeasonError) {
         var ballsByMatch = try Self.balls(from: deliveriesFile)
         matches = []

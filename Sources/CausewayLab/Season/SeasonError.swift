@@ -2,7 +2,8 @@
 struct SeasonError: Error, Equatable, CustomStringConvertible {
     /// The file's name, as given to the reader.
     var file: String
-    /// The line on which the faulty row begins, counted from 1; 0 if the whole file is faulty.
+    /// The line of the fault, usually the one on which the faulty row begins, counted from 1; 0 if the whole file is
+    /// faulty.
     var line: Int
     var reason: String
 

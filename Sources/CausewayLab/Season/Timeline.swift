@@ -27,7 +27,7 @@ struct Timeline {
         let longest = max(1, clocks.map { $0.last ?? 0 }.max() ?? 1)
         events = []
         for (index, clock) in clocks.enumerated() {
-            // The matches start at different times, spread over a twentieth of the whole time. Otherwise all
+            // The matches start at different times, spread over at most a twentieth of the whole time. Otherwise all
             // innings breaks would come at the same time.
             let slack = min(longest - (clock.last ?? 0), longest / 20)
             let start = matches.count > 1 ? slack * index / (matches.count - 1) : 0

@@ -186,7 +186,7 @@ struct SimulatorCommand: AsyncParsableCommand {
     func run() async throws {
         let signal = TerminationSignal()
         do {
-            // Read all files first, so that a faulty file is reported before anything is opened.
+            // Read these files first, so that a faulty one is reported before the simulator's directory is created.
             let apps = try shapes.flatMap { try SimulatedApp.read(path: $0) }
             let workerAccess = try page ? workerAccess() : SimulatorPage.WorkerAccess()
             let simulatorDirectory = try SimulatorDirectory(path: directory)

@@ -1,7 +1,7 @@
 import APNsSimulator
 import Foundation
 
-/// A key that may sign provider tokens. The command line gives its ids and its file.
+/// A key that may sign provider tokens. The command line gives its ids and its file, or it is the simulator's own key.
 struct SimulatorKey {
     var teamIdentifier: String
     var keyIdentifier: String
@@ -31,7 +31,7 @@ struct SimulatorKey {
 
 /// The directory in which a simulator keeps its files.
 struct SimulatorDirectory {
-    /// The team id and key id of the simulator's own key. It has ten letters like Apple's ids, but is easy to
+    /// The team id and key id of the simulator's own key. It has ten characters like Apple's ids, but is easy to
     /// distinguish from them.
     static let ownIdentifier = "SIMULATION"
 
@@ -53,7 +53,7 @@ struct SimulatorDirectory {
         if isTemporary { try? FileManager.default.removeItem(atPath: path) }
     }
 
-    /// Returns the directory's own key, which the first call creates. Only the owner may read its file.
+    /// Returns the directory's own key. Creates it if the directory has none: only the owner may read the new file.
     func ownKey() throws -> SimulatorKey {
         let file = path + "/AuthKey_\(Self.ownIdentifier).p8"
         if !FileManager.default.fileExists(atPath: file) {

@@ -15,7 +15,8 @@ package struct HTTPAddress: Sendable, Equatable {
         self.path = path
     }
 
-    /// - Returns: nil if the text is not an `http` URL with a host.
+    /// - Returns: nil if the text is not an `http` URL with a valid host and port, or has a character that is not
+    ///   printable ASCII.
     package init?(url: String) {
         let scheme = "http://"
         guard url.lowercased().hasPrefix(scheme),

@@ -33,8 +33,8 @@ package struct HTTPClient: Sendable {
     /// - Parameters:
     ///   - contentType: the `Content-Type` field. It is sent only with a body that is not empty.
     ///   - fields: further header fields, each as a line that ends with CR LF.
-    /// - Throws: if no response arrives, or the response is not HTTP or too large. The status of a response
-    ///   is never a reason to throw.
+    /// - Throws: if no complete response arrives within the time limit, the response is not HTTP or is too large, or
+    ///   `interruption` is signalled. The status of a response is never a reason to throw.
     package func request(
         _ method: String = "GET",
         contentType: String = "application/json",
@@ -67,7 +67,7 @@ package struct HTTPClientError: Error, Equatable, CustomStringConvertible {
         case certificateRefused
         /// The connection or TLS failed, or the server closed the connection, before the end of the response.
         case connectionLost
-        /// The response is not HTTP.
+        /// The response is not HTTP, its head is too large, or its transfer coding is not `chunked`.
         case malformed
         /// The response's body is larger than `responseBytesMax`.
         case tooLarge

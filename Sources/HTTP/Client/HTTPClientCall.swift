@@ -10,10 +10,11 @@ final class HTTPClientCall: StreamHandler, TimerHandler, DescriptorHandler {
     private var remainingAddresses: ArraySlice<SocketAddress> = []
     private var stream: Stream?
     private var output: HTTPOutput?
-    /// Received bytes that are not parsed yet: an incomplete head of a response.
+    /// The received bytes that are not parsed yet. Not used once the head of the final response is complete.
     private var receivedBytes: [UInt8] = []
     private var status = 0
-    /// Reads the response's body. Nil until the response's head is complete.
+    /// Reads the response's body. Nil until the head of the final response is complete, and always if the client
+    /// reads only the status.
     private var bodyReader: HTTPBodyReader?
     private var result: Result<HTTPClient.Response, HTTPClientError>?
     private var deadlineTimer = TimerIdentifier.none

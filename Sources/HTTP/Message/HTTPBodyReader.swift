@@ -10,8 +10,8 @@ struct HTTPBodyReader {
         case untilEnd
     }
 
-    /// The most bytes of the first line of a chunk, and of each line of the trailer section (RFC 9112,
-    /// section 7.1).
+    /// The most bytes of each line of the chunked coding, with its line end: the line with a chunk's size, the
+    /// line end after a chunk, and each line of the trailer section (RFC 9112, section 7.1).
     private static let lineBytesMax = 1_024
     private static let trailerLinesMax = 64
 
@@ -43,8 +43,8 @@ struct HTTPBodyReader {
         case .bytes(let count):
             guard count <= bytesMax else { throw .bodyTooLarge }
             state = count == 0 ? .complete : .fixedLength(remaining: count)
-            // The reservation uses no physical memory until bytes arrive: the system provides each page at
-            // the first write to it.
+            // A large reservation uses almost no physical memory until bytes arrive: the system provides each
+            // page at the first write to it.
             body.reserveCapacity(count)
         case .chunked: state = .chunkSize
         case .untilEnd: state = .untilEnd

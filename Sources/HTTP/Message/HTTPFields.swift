@@ -54,7 +54,7 @@ package struct HTTPFields: Sendable, Equatable {
 
     /// Returns the body length that the fields announce; nil if they announce none.
     ///
-    /// - Throws: if the fields contradict each other, or name a coding other than `chunked`.
+    /// - Throws: if the fields contradict each other, a length is not a number, or a coding is not exactly `chunked`.
     func bodyLength() throws(HTTPFault) -> HTTPBodyReader.Length? {
         let (codings, lengths) = (values(of: "transfer-encoding"), values(of: "content-length"))
         guard codings.isEmpty else {

@@ -18,7 +18,7 @@ struct HTTPHead: Equatable {
             guard bytes.count <= bytesMax else { throw .headTooLarge }
             return nil
         }
-        // The fields that this module reads have ASCII values. The decoding turns other bytes into
+        // The fields that this module reads have ASCII values. The decoding turns bytes that are not UTF-8 into
         // replacement characters, which equal no expected value.
         let lines = String(decoding: bytes[..<(end - 4)], as: UTF8.self)
             .split(separator: "\r\n", omittingEmptySubsequences: false)

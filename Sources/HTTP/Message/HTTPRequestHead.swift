@@ -7,10 +7,10 @@ package struct HTTPRequestHead: Sendable, Equatable {
     package var path: String
     package var query: HTTPQuery
     package var fields: HTTPFields
-    /// Whether the request is HTTP/1.1, not HTTP/1.0. Only an HTTP/1.1 client accepts chunked responses and
-    /// several responses on one connection.
+    /// Whether the request is HTTP/1.1, not HTTP/1.0. Only an HTTP/1.1 client gets chunked responses, and more than
+    /// one response on a connection.
     var isHTTP11: Bool
-    /// Nil if the request has no body.
+    /// Nil if the fields announce no length. The request then has no body.
     var bodyLength: HTTPBodyReader.Length?
 
     var keepsAlive: Bool { isHTTP11 && !fields.list("connection", has: "close") }

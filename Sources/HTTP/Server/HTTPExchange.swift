@@ -1,7 +1,7 @@
 import Synchronization
 
-/// A request that waits for its response. It gets one response: the handler's return value, or a later
-/// response from any thread.
+/// A request that waits for its response. The request gets one response: the handler's return value, a response from
+/// any thread, or status 503 after `HTTPServerLimits.responseTimeoutMilliseconds`.
 ///
 /// If all references to an exchange are released before its response, the client gets status 500.
 package final class HTTPExchange: Sendable {
@@ -25,8 +25,8 @@ package final class HTTPExchange: Sendable {
         inbox.endExchange(bodyBytes: body.count)
     }
 
-    /// Answers the request, from any thread. Only the first call for an exchange has an effect. If the client has
-    /// disconnected, the response is dropped.
+    /// Answers the request, from any thread. Does nothing if the exchange already has its response. If the connection
+    /// has ended, or the client got status 503 because the handler was too slow, the response is dropped.
     package func answer(_ response: HTTPResponse) {
         guard claimResponse() else { return }
         inbox.post(.answer(response, connectionNumber: connectionNumber))

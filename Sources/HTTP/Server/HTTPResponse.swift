@@ -5,7 +5,7 @@ package struct HTTPResponse: Sendable, Equatable {
     /// The `Content-Security-Policy`: what a browser may load for this page. The default allows the page's
     /// own style and nothing else.
     package var contentSecurityPolicy = "default-src 'none'; style-src 'unsafe-inline'"
-    /// The value of the `Allow` field in a response with status 405: the methods that the path supports.
+    /// The value of the `Allow` field, which status 405 requires: the methods that the path supports. Nil: no field.
     package var allow: String?
     package var body: [UInt8]
 
@@ -49,7 +49,6 @@ package struct HTTPResponse: Sendable, Equatable {
         case endOfConnection
     }
 
-    /// Returns the bytes of the response's head.
     func head(_ framing: Framing, keepsAlive: Bool) -> [UInt8] {
         var head = "HTTP/1.1 \(status) \(Self.phrase(of: status))\r\nContent-Type: \(contentType)\r\n"
         switch framing {

@@ -2,15 +2,15 @@ import Synchronization
 
 /// The body of a response that grows over time, such as Server-Sent Events (`text/event-stream`).
 ///
-/// Any thread may append. If the client reads slowly and an append has no room for all its bytes, the stream
-/// skips the whole append. If the client takes no byte for `HTTPServerLimits.idleTimeoutMilliseconds` while bytes
-/// wait, the server closes the connection.
+/// Any thread may append. If an append has no room for all its bytes, most often because the client reads slowly, the
+/// stream skips the whole append. If the client takes no byte for `HTTPServerLimits.idleTimeoutMilliseconds` while
+/// bytes wait, the server closes the connection.
 package final class HTTPResponseStream: Sendable {
     package enum AppendResult: Sendable, Equatable {
         case taken
         /// The stream has no room for the bytes. None of them will be sent.
         case skipped
-        /// The stream was finished, or the client or the server ended the connection. None of the bytes will be sent.
+        /// The stream was finished, or has ended (`hasEnded`). None of the bytes will be sent.
         case ended
     }
 
@@ -44,11 +44,12 @@ package final class HTTPResponseStream: Sendable {
         state = Mutex(State(waitingBytes: head.body))
     }
 
-    /// Whether nothing more is sent: the stream was finished and the server took its last bytes, or the client or the
-    /// server ended the connection.
+    /// Whether the server takes no more bytes from the stream: the server has taken the last bytes of a finished
+    /// stream, the request's method is `HEAD`, or the connection has ended.
     package var hasEnded: Bool { state.withLock { $0.hasEnded } }
 
-    /// Appends bytes to the body. Either all of them are sent, or none.
+    /// Appends bytes to the body. The stream takes either all of them or none. If the connection ends early, bytes
+    /// that were taken may be lost.
     @discardableResult
     package func append(_ bytes: [UInt8]) -> AppendResult {
         let (appended, mustPost) = state.withLock { state -> (AppendResult, Bool) in

@@ -35,7 +35,7 @@ package final class HTTPServer: Sendable {
     /// - Parameters:
     ///   - name: the name of the server's thread.
     ///   - address: the address to listen on. With port 0 the system chooses a port.
-    /// - Throws: if the server cannot listen on the address.
+    /// - Throws: if the server cannot listen on the address, or the process is out of descriptors.
     package init(name: String, address: SocketAddress, limits: HTTPServerLimits) throws(SystemError) {
         self.name = name
         socket = try ListeningSocket(address: address, backlog: Self.backlog)

@@ -14,7 +14,7 @@ final class HTTPServerConnection: StreamHandler {
         case sending
         /// The response is an `HTTPResponseStream`, which has not ended. Next: `ending`.
         case streaming
-        /// Sends the rest of the last response, then closes. No state follows.
+        /// Sends the rest of the last response and then closes, or is closed already. No state follows.
         case ending
     }
 
@@ -165,8 +165,7 @@ final class HTTPServerConnection: StreamHandler {
 
     // MARK: - Answers
 
-    /// Sends a response that another thread has posted. Then reads the next request, which may already have
-    /// arrived.
+    /// Sends a response that was posted to the inbox. Then reads the next request, which may already have arrived.
     func sendPosted(_ response: HTTPResponse) {
         send(response)
         readRequests()
@@ -206,7 +205,8 @@ final class HTTPServerConnection: StreamHandler {
         if !receivedBytes.isEmpty { setDeadline(limits.headTimeoutMilliseconds) }
     }
 
-    /// Sends the head of a streamed response, and from now on the bytes of its stream.
+    /// Sends the head of a streamed response, and from now on the bytes of its stream. Ends the stream instead if the
+    /// request no longer waits, or if the server stops.
     func beginStreaming(_ responseStream: HTTPResponseStream) {
         guard state == .answering, let request else { return responseStream.end() }
         self.responseStream = responseStream
@@ -248,8 +248,8 @@ final class HTTPServerConnection: StreamHandler {
     }
 
     /// Ends the connection or refuses its request if the deadline has passed. Before that, sets a later deadline if the
-    /// client has taken bytes since the last call, or if no bytes of an open `HTTPResponseStream` wait for the client.
-    /// Called every 200 ms.
+    /// client has taken bytes of the response that is being sent since the last call, or if no bytes of an open
+    /// `HTTPResponseStream` wait for the client. Called every 200 ms.
     func sweep() {
         let pendingBytes = stream.pendingOutputBytes
         let takenBytes = writtenBytes - pendingBytes
@@ -270,7 +270,8 @@ final class HTTPServerConnection: StreamHandler {
         }
     }
 
-    /// Ends the connection because the server stops. A response in progress may still be sent.
+    /// Ends the connection because the server stops. A response in progress may still be sent, but a streamed response
+    /// ends.
     func stop() {
         switch state {
         case .readingHead, .readingBody, .streaming: finish()

@@ -1,7 +1,7 @@
 import Reactor
 import Synchronization
 
-/// The messages from other threads to the server's thread, and the server's usage, which every thread may
+/// The messages that any thread sends to the server's thread, and the server's usage, which any thread may
 /// read.
 ///
 /// The queue of messages is bounded: exchanges and streams have limits, and each of them has at most two
@@ -99,9 +99,9 @@ final class HTTPServerInbox: Sendable {
 
     func endStream() { state.withLock { $0.streams -= 1 } }
 
-    /// Counts bytes of a body that have arrived.
+    /// Counts bytes of a body that have arrived, also above the limit.
     ///
-    /// - Returns: false if the bodies of all connections together are now larger than `totalBodyBytesMax`.
+    /// - Returns: false if all counted bodies together are now larger than `totalBodyBytesMax`.
     func addBodyBytes(_ count: Int) -> Bool {
         state.withLock { state in
             state.bodyBytes += count
@@ -129,9 +129,10 @@ final class HTTPServerInbox: Sendable {
 /// What a server uses at one moment.
 package struct HTTPServerUsage: Sendable, Equatable {
     package var connections = 0
-    /// Requests that have no response yet, including requests of clients that have disconnected.
+    /// Requests whose `HTTPExchange` is not released: they wait for the handler's response, even if the client has
+    /// disconnected or has got status 503.
     package var exchanges = 0
     package var streams = 0
-    /// The bytes of all bodies that are still arriving or whose request has no response yet.
+    /// The bytes of all bodies that are still arriving or whose `HTTPExchange` is not released.
     package var bodyBytes = 0
 }

@@ -9,30 +9,33 @@ package struct HTTPServerLimits: Sendable {
     package var headBytesMax = HTTPHead.bytesMax
     /// The most bytes of one body; 0: the server refuses every body.
     package var bodyBytesMax = 0
-    /// The most bytes of all bodies together that are still arriving or whose request has no response yet.
+    /// The most bytes of all bodies together that are still arriving or whose `HTTPExchange` is not released. A request
+    /// whose body exceeds the limit gets status 503.
     package var totalBodyBytesMax = 0
-    /// The most requests that wait for the handler's response. A request waits even if its client has
-    /// disconnected.
+    /// The most requests whose `HTTPExchange` is not released: they wait for the handler's response, even if the client
+    /// has disconnected or has got status 503.
     package var exchangesMax = 64
     /// The most streams (`HTTPResponseStream`) that are open at one time.
     package var streamsMax = 0
-    /// The most bytes that wait in one stream. The stream skips an append that has no room.
+    /// An append that would leave more bytes than this waiting in its stream is skipped.
     package var streamBytesMax = 256 * 1_024
-    /// The longest time from a request's first byte to the end of its head.
+    /// The longest time from a request's first byte to the end of its head, and from a connection's start to its first
+    /// byte.
     package var headTimeoutMilliseconds: Int64 = 10_000
     /// The longest time from the end of a head to the end of its body.
     package var bodyTimeoutMilliseconds: Int64 = 60_000
     /// The longest time from the end of a request to the handler's response. After this time, the client gets status
     /// 503.
     package var responseTimeoutMilliseconds: Int64 = 120_000
-    /// The longest time until the next request of a connection, and until a client takes more bytes of a
-    /// waiting response.
+    /// The longest time from a response to the first byte of the connection's next request, and until a client takes
+    /// more bytes of a waiting response.
     package var idleTimeoutMilliseconds: Int64 = 30_000
 
-    /// The most pipelined requests that one read may begin to answer. A client that sends more gets status
-    /// 400; no common client sends so many.
+    /// The most pipelined requests that the server answers in a row. A client that has sent more gets status 400; no
+    /// common client sends so many.
     static let pipelinedRequestsMax = 16
-    /// If more bytes than this follow an unanswered request, the server pauses reading from the connection.
+    /// If more bytes than this follow a request whose response is not written yet, the server pauses reading from the
+    /// connection.
     static let pipelinedBytesMax = 16_384
     /// After a request to stop, responses may still be sent for this time.
     static let stopTimeoutMilliseconds: Int64 = 1_000

@@ -17,11 +17,12 @@ public struct AudienceList: RandomAccessCollection {
     }
 }
 
-/// How a member's registration changed an audience.
+/// The kind of change to a member that a worker writes into an audience.
 public enum MembershipChangeKind: UInt8, CaseIterable, Sendable, BitwiseCopyable {
+    /// The member is new in at least one of the audiences that its registration names.
     case joined
     case left
-    /// The member was in the audience before. It has another token now, or its registration was read again.
+    /// The member was in all the audiences before. At most its token or its other data have changed.
     case moved
 
     /// The name in metrics.
@@ -51,8 +52,8 @@ public struct AudienceDepartures {
         self.bytes = bytes
     }
 
-    /// When the member left, UNIX milliseconds. An audience keeps the member if it registered again after
-    /// this time. ``StoreCall/Operation/confirmDepartures(atMilliseconds:)`` must name the same time.
+    /// When the member left, UNIX milliseconds, as Redis recorded it. An audience keeps the member if it registered
+    /// again after this time. ``StoreCall/Operation/confirmDepartures(atMilliseconds:)`` must name the same time.
     public var atMilliseconds: Int64 {
         bytes.prefix(Self.timeBytes).reversed().reduce(0) { $0 << 8 | Int64($1) }
     }

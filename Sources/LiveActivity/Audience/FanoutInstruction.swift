@@ -1,5 +1,5 @@
 /// The part of a fan-out record that says where and how its command is sent: to the members of one range of
-/// an audience, or as a broadcast to one channel of the audience.
+/// an audience, or as a broadcast to one channel, which belongs to the audience or is named by the command.
 public struct FanoutInstruction: Sendable, Equatable, BitwiseCopyable {
     /// The range whose members get the command. In the record of a broadcast: the audience's first range.
     public var range: SegmentRange
@@ -22,8 +22,8 @@ public struct FanoutInstruction: Sendable, Equatable, BitwiseCopyable {
     public var isAlertExpired: Bool
     /// For a start: the audience's channels, on which activities may begin.
     public var startChannels: AudienceChannels
-    /// Why the audience had no channel although it should have one; nil if it has one or needs none. Results
-    /// report the reason.
+    /// Why the audience lacked a channel that it should have, in one environment or both; nil if it lacked none.
+    /// Results report the reason.
     public var channelAbsence: ChannelAbsence?
 
     public init(

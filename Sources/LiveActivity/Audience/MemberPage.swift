@@ -27,8 +27,8 @@ public struct MemberPage {
     }
 
     public enum Flag {
-        /// At least one device has joined. The page then expires as late as the value of a device in Redis, which
-        /// lives longer than the value of an activity.
+        /// The page has had an entry of a device. After its last entry, the page then lives at least as long as the
+        /// value of a device in Redis, which lives longer than the value of an activity.
         public static let holdsDevices: UInt8 = 1
         /// The page takes no more entries until the script `arrange` has compacted or split it.
         public static let isFull: UInt8 = 2
@@ -39,7 +39,7 @@ public struct MemberPage {
 
     public let bytes: UnsafeRawBufferPointer
 
-    /// Nil if the bytes are longer than ``AudienceLimits/pageBytes`` or do not begin with a page's header.
+    /// Nil if the bytes are longer than ``AudienceLimits/pageBytes`` or do not begin with a valid header.
     @inlinable
     public init?(_ bytes: UnsafeRawBufferPointer) {
         guard (Header.byteCount...AudienceLimits.pageBytes).contains(bytes.count), bytes[0] == Header.format else {
@@ -76,9 +76,9 @@ public struct MemberPage {
     /// Finds the members that have joined and not left, in the order of their positions.
     ///
     /// - Parameter scratch: has room for ``membersMax``.
-    /// - Returns: the number of members, which are at the beginning of `scratch`. `isWhole` is false if some
-    ///   bytes are not an entry, or if an entry is outside the page's bounds. Reading stops at the first
-    ///   bytes that are not an entry.
+    /// - Returns: the number of members, which are at the beginning of `scratch`. `isWhole` is false if an entry is
+    ///   outside the page's bounds, which is then left out, or if some bytes are not an entry. Reading stops at the
+    ///   first bytes that are not an entry.
     public func members(into scratch: UnsafeMutableBufferPointer<MemberReference>) -> (count: Int, isWhole: Bool) {
         precondition(scratch.count >= Self.membersMax, "there is no room for the members of a page")
         var count = 0

@@ -35,16 +35,16 @@ public struct RangeResultRecord {
 public struct AudienceResultRecord {
     public var command: AudienceCommandReference
     public var members: MemberCounts
-    /// The number of broadcasts for each outcome; all 0 for an audience without a channel.
+    /// The number of broadcasts for each outcome; all 0 for a command that is not broadcast.
     public var broadcasts = MemberCounts()
-    /// Why the audience had no channel although it should have one; nil if it has one or needs none.
+    /// Why the audience lacked a channel that it should have, in one environment or both; nil if it lacked none.
     public var channelAbsence: ChannelAbsence?
     public var times: RoundTimes
     /// Whether a newer version replaced this version in the range or broadcast that finished last. The
     /// outcome is then `superseded`.
     public var isSuperseded = false
-    /// Whether pushes were sent at priority 5 although the command asked for 10, because one of the
-    /// audience's budgets was used up.
+    /// Whether the command asked for priority 10 and Redis granted 5 to some members, because one of the audience's
+    /// budgets was used up.
     public var isDemoted = false
     /// Whether the members got the state without its alert, because the alert was too old.
     public var isAlertExpired = false
@@ -109,9 +109,9 @@ public struct BroadcastResultRecord {
     public var command: AudienceCommandReference
     public var channel: AudienceChannel
     public var outcome: MemberOutcome
-    /// The HTTP status of APNs' last answer, 0 without an answer, and the reason in this answer; empty without a
-    /// reason.
+    /// The HTTP status of APNs' last answer; 0 without an answer.
     public var status: UInt16 = 0
+    /// The reason in this answer; empty if it has none, or if the broadcast has not failed.
     public var reason: UnsafeRawBufferPointer
     /// What an operator can do about the reason; empty if there is no advice.
     public var advice: StaticString = ""
@@ -220,14 +220,15 @@ extension MemberCounts {
 
 /// The outcome of a command to an audience, in one range or over all its ranges.
 public enum RoundOutcome: UInt8, CaseIterable, Sendable, BitwiseCopyable {
-    /// APNs answered for every member. The counts say how many members had each outcome.
+    /// Every member has an outcome, and none is `superseded`, `expired` or `started`. The counts say how many members
+    /// had each outcome.
     case delivered
     /// A newer version replaced this one before it had reached all members.
     case superseded
-    /// The command expired before it was sent to some members.
+    /// The command expired before it had reached all members.
     case expired
-    /// The command is a start to devices: the lanes have produced one command for each device. Each of these
-    /// commands has its own result.
+    /// The command is a start to devices, and the lanes have produced commands for devices of the audience. Each of
+    /// these commands has its own result.
     case started
 
     /// The name in result records.

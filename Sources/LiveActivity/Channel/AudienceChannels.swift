@@ -1,4 +1,5 @@
-/// A channel of an audience in one of Apple's two environments.
+/// A broadcast channel in one of Apple's two environments: of an audience, or one that a producer manages and names in
+/// its commands.
 public struct AudienceChannel: Sendable, Hashable, BitwiseCopyable {
     public var environment: DeviceEnvironment
     public var storage: ChannelStorage
@@ -24,7 +25,7 @@ public struct AudienceChannel: Sendable, Hashable, BitwiseCopyable {
     }
 }
 
-/// The channels of an audience: at most one in each environment.
+/// The channels of an audience, or the channel that a command names: at most one in each environment.
 public struct AudienceChannels: Sendable, Equatable, BitwiseCopyable {
     public var production: AudienceChannel?
     public var sandbox: AudienceChannel?

@@ -1,11 +1,13 @@
-/// Why an audience that should have a channel had none when one of its commands was fanned out.
+/// Why an audience lacked a channel that it should have, in one environment or both, when one of its commands was
+/// fanned out.
 public enum ChannelAbsence: UInt8, Sendable, CaseIterable, BitwiseCopyable {
     /// The channel was not created within the longest time that a command may wait for it.
     case notInTime
     /// The channel could not be created. The worker's log says why.
     case refused
-    /// The command did not wait for the channel. Either another command of the audience has waited without
-    /// success less than a minute ago, or too many commands wait already.
+    /// The command did not wait for the channel: another command of the audience has waited without success less than
+    /// a minute ago, too many commands wait already, or too many audiences have had commands that waited without
+    /// success.
     case notAwaited
 
     /// The name in results and headers.

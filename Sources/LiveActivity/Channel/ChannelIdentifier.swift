@@ -1,4 +1,4 @@
-/// The id of a broadcast channel: base64 text, byte for byte as APNs gave it.
+/// The id of a broadcast channel: base64 text, byte for byte as APNs or a producer gave it.
 ///
 /// Apple promises no length. All ids seen so far have 24 characters.
 public struct ChannelIdentifier: Sendable, BitwiseCopyable {

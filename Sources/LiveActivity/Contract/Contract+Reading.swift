@@ -19,8 +19,8 @@ extension Contract {
     ///        "contentState": {"goals": "int", "scorer": "string?"}}
     ///     ]}
     ///
-    /// A shape is an object of fields, or `"any"`. A field is the name of a ``ShapeKind``, with a `?` at the
-    /// end if the field is optional, or one of `{"optional": field}`, `{"array": field}`, `{"dictionary":
+    /// A shape is an object of fields, or `"any"`. A field is the name of one of ``ShapeKind/scalars``, with a `?` at
+    /// the end if the field is optional, or one of `{"optional": field}`, `{"array": field}`, `{"dictionary":
     /// field}`, `{"object": fields}`, `{"enum": [raw values]}`.
     public init(shapes bytes: UnsafeRawBufferPointer, ofApp app: String) throws(ShapesFault) {
         let text: JSONText
@@ -178,7 +178,7 @@ private struct ShapesParser {
         }
     }
 
-    /// - Parameter depth: the number of containers around the value.
+    /// - Parameter depth: the number of containers, and of objects `{"optional": field}`, around the value.
     private mutating func setNode(_ node: Int, _ position: Int, path: String, depth: Int) throws(ShapesFault) {
         guard depth <= Limits.shapeDepth else {
             throw ShapesFault(path: path, reason: "more than \(Limits.shapeDepth) nested types")

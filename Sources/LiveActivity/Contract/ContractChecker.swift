@@ -6,8 +6,8 @@ import Glibc
 /// `init(from:)`. Unknown keys are ignored. If a key occurs twice, the first one is read. An optional field
 /// may be missing or null. A whole number may be written `2.0` or `2e3`.
 ///
-/// The record has been decoded before, so its JSON is valid and no deeper than ``Limits/nestingDepth``. The
-/// recursion follows the shape, whose depth is at most ``Limits/shapeDepth``.
+/// The record has been decoded before, so its JSON is valid and no deeper than ``Limits/nestingDepth``, except in
+/// ``unvalidatedValue(_:_:)``. The recursion follows the shape, whose depth is at most ``Limits/shapeDepth``.
 struct ContractChecker {
     let contract: UnmanagedContract
     let text: JSONText
@@ -141,7 +141,8 @@ struct ContractChecker {
         return self.end(end)
     }
 
-    /// Reads a field's value, and records its position in ``template``.
+    /// Reads a field's value, and records its place in ``template``. Of an object that is not null, only the places of
+    /// its fields are recorded.
     @inline(__always)
     func fieldValue(_ node: Int, _ position: Int) throws(ContractMismatch) -> Int {
         let shape = contract.nodes + node
@@ -159,8 +160,8 @@ struct ContractChecker {
     }
 
     /// Reads a field's value in bytes that have not been validated.
-    /// - Returns: the position after the value. Nil if the value is not valid JSON, does not fit, or may be
-    ///   nested too deeply: the decoder must then read the whole state.
+    /// - Returns: the position after the value. Nil if the value is not valid JSON, does not fit, is too long for a
+    ///   body, or may be nested too deeply: the decoder must then read the whole state.
     func unvalidatedValue(_ node: Int, _ position: Int) -> Int? {
         let shape = contract.nodes + node
         let first = text.peek(position)
@@ -170,7 +171,7 @@ struct ContractChecker {
         }
         let validEnd: Int?
         switch first {
-        // `value` validates a string while it reads the string.
+        // A string needs no ``skipValue`` first, because `value` validates it.
         case UInt8(ascii: "\""): return try? value(node, position)
         case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"):
             validEnd = try? text.number(position, .contentState)
@@ -186,7 +187,8 @@ struct ContractChecker {
         return end
     }
 
-    /// Whether the string at `position` is this field's name, written without an escape.
+    /// Whether the key at `position` is this field's name, written without an escape. Returns false for some equal
+    /// keys, for example near the end of the record; ``field(_:_:_:_:)`` finds their fields.
     @inline(__always)
     private func hasName(_ field: UnsafePointer<ShapeNode>, _ position: Int) -> Bool {
         guard text.count &- position > 9 &+ Int(field.pointee.nameCount), field.pointee.nameBeginningMask != 0,
@@ -200,7 +202,7 @@ struct ContractChecker {
     }
 
     /// Returns the end of a short string without escapes, or of a whole number of at most ten digits. Returns
-    /// nil for all other values, which ``value(_:_:)`` reads.
+    /// nil for all other values, and near the end of the record; ``value(_:_:)`` then reads the value.
     @inline(__always)
     private func endOfShortValue(_ shape: UnsafePointer<ShapeNode>, _ position: Int) -> Int? {
         switch shape.pointee.kind {

@@ -58,8 +58,8 @@ struct StateTemplate: BitwiseCopyable {
     /// to the same field and has the same node. The stored state is valid JSON, and so is each new value. So the
     /// other state is valid JSON too.
     /// - Parameter start: the position of the other state, whose bytes have not been validated.
-    /// - Returns: the position after the other state; nil if the state has another template, or may be nested too
-    ///   deeply.
+    /// - Returns: the position after the other state; nil if no state is stored, or if it is not certain that the other
+    ///   state has this template.
     func end(ofStateAt start: Int, in text: JSONText) -> Int? {
         guard let contract else { return nil }
         let checker = ContractChecker(contract: contract, text: text, template: nil)
@@ -108,13 +108,13 @@ struct StateTemplate: BitwiseCopyable {
 /// The templates (``StateTemplate``) of the last states that were checked completely, and that fit their contract.
 ///
 /// Most states of an app have the same keys in the same order as an earlier state, and differ in a few
-/// values. The decoder then reads and checks only the values that differ, which costs next to nothing.
+/// values. The decoder then reads and checks only the values that differ, which costs very little.
 public struct RecentStateTemplates: ~Copyable {
     static let templatesMax = 4
 
-    /// Nil if no template is ever remembered, because no app has a contract.
+    /// Nil if no template is ever remembered: no app has a contract, or this value is ``disabled``.
     private let templates: UnsafeMutablePointer<StateTemplate>?
-    /// The index of the template that the previous state had.
+    /// The index of the template that matched or was stored last.
     private var lastIndex = 0
     /// The state of the last record, if it matched a remembered template while it was decoded, and the number of the
     /// template's app. Absent if it matched none.
@@ -192,7 +192,7 @@ public struct RecentStateTemplates: ~Copyable {
     }
 
     /// Checks a command against its app's contract. If the command fits and is no start, remembers the template of
-    /// its state. Throws the mismatch if it does not fit.
+    /// its state, unless the state is absent or too long. Throws the mismatch if the command does not fit.
     public mutating func check(
         _ command: Command,
         ofApp application: UInt16,

@@ -35,7 +35,7 @@ public struct UnmanagedContract: BitwiseCopyable {
     /// Checks whether a phone could decode the command. Allocates nothing.
     ///
     /// A start names its type, and is checked against the attributes and the content state of this type. An
-    /// update or an end does not name its type, so it must fit the content state of any type.
+    /// update or an end need not name its type, so its content state must fit that of at least one type.
     /// - Parameter record: the bytes from which `command` was decoded.
     /// - Throws: the mismatch. If the command fits none of several types, the mismatch of the type that fits
     ///   the longest part of the record.

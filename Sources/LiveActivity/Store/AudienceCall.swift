@@ -1,4 +1,4 @@
-/// A call to the store about one audience of an app.
+/// A call to the store about one audience of an app, or about one channel that a producer manages.
 ///
 /// The core of audiences makes these values; the store and its model consume them. `Bytes` is the same as in
 /// ``StoreCall``. Every operation is atomic, and can be repeated if its reply was lost.
@@ -21,14 +21,15 @@ public struct AudienceCall<Bytes> {
         // Operations on the audience's record.
 
         /// Decides about a command to the audience. Reply: `send` with an ``AudienceGrant``, `wait`,
-        /// `superseded`, `duplicate`, `unchanged` or `ended`. A repetition for a version that was admitted,
-        /// but has no ``settle`` yet, gets the same grant.
+        /// `superseded`, `duplicate`, `unchanged` or `ended`. A repetition for the newest version, if it was admitted
+        /// but has no ``settle`` yet, gets the same grant, except that the number of broadcasts may have changed.
         case admit(AudienceAdmission<Bytes>)
         /// Records that the version's fan-out records are in Kafka. A later admission of the version is a
         /// `duplicate`. Reply: `settled`.
         case settle(version: Version)
         /// Reads the newest admitted state, for a member that joins. Reply: `send` with the state's version,
-        /// timestamp and body; or `unknown` if no state was admitted or the newest has expired.
+        /// timestamp and body; or `unknown` if no state was admitted, the newest has expired or is older than 12 hours,
+        /// or a start is the newest.
         case newest
 
         // Operations on a range of the audience, or on a broadcast.
@@ -37,8 +38,8 @@ public struct AudienceCall<Bytes> {
         /// for none) and the newest admitted version. From then on, Redis refuses checkpoints of the previous
         /// owner.
         case claim(SegmentRange, claim: UInt64)
-        /// Stores the range's progress. Reply: `settled`, or `claimedByAnother` if the range has another claim. Both
-        /// replies have the newest admitted version.
+        /// Stores the range's progress. Reply: `settled`, `claimedByAnother` if the range has another claim, or `lost`
+        /// if the range has none. All replies have the newest admitted version.
         ///
         /// After a failover that lost the last writes, Redis may have the previous owner's claim again. So a lane
         /// that gets `claimedByAnother` claims the range again if it still has the range's partition of the fan-out
@@ -70,8 +71,8 @@ public struct AudienceCall<Bytes> {
 /// The parts of a command to an audience that decide about its admission.
 public struct AudienceAdmission<Bytes> {
     public var version: Version
-    /// The digest of what members would show. An update that equals the newest state is `unchanged`. Not used
-    /// for an end.
+    /// The digest of what members would show. An update that equals the newest state is `unchanged`. Not compared
+    /// for an end or a start.
     public var digest: UInt64
     public var pace: Policy.Pace
     public var isEnd: Bool
@@ -83,11 +84,11 @@ public struct AudienceAdmission<Bytes> {
     /// Whether the command may draw on the reserved part of the budgets.
     public var mayUseReserve: Bool
     /// The number of ranges into which the caller would divide the audience. Not used while an older command to
-    /// the audience is under way: the new command then gets the same ranges, because other ranges would overlap
-    /// with them.
+    /// the audience is under way, for at most an hour: the new command then gets the same ranges, because other ranges
+    /// would overlap with them.
     public var rangeCount: UInt16
     /// The body that a member gets if it joins later, and the command's expiration, UNIX seconds. The body has no
-    /// alert, because the alert would come late.
+    /// alert, because the alert would come late. Of a start, the body is not stored.
     public var body: Bytes
     public var expiration: Int64
 
@@ -139,10 +140,10 @@ public struct AudienceGrant: Sendable, Equatable, BitwiseCopyable {
     /// The priority, 5 or 10, for members without frequent updates and for members with them.
     public var priority: UInt8
     public var frequentPriority: UInt8
-    /// Whether the command asked for priority 10 and got 5, because a budget was used up.
+    /// Whether the command asked for priority 10 and one of the two priorities is 5, because a budget was used up.
     public var isDemoted: Bool
     public var rangeCount: UInt16
-    /// The number of the command's broadcasts, one for each channel of the audience.
+    /// The number of the command's broadcasts, one for each of its channels; 0 for a start.
     public var broadcastCount: UInt8
 
     public init(
@@ -168,9 +169,9 @@ public enum MemberOutcome: UInt8, Sendable, CaseIterable, BitwiseCopyable {
     case delivered
     /// The member did not get this version, because a newer version replaced it.
     case superseded
-    /// APNs refused this push, and another attempt would not help.
+    /// APNs refused this push, or the push or start cannot be made, and another attempt would not help.
     case failed
-    /// The token is dead, and the member has left the audience.
+    /// The member has left the audience: its token is dead, or it left while its push waited.
     case unregistered
     /// The version expired before it was sent to the member.
     case expired
@@ -207,7 +208,7 @@ public struct MemberCounts: Sendable, Equatable, BitwiseCopyable {
         MemberOutcome.allCases.reduce(0) { $0 + UInt64(self[$1]) }
     }
 
-    /// Adds the members of another range. A count stops at its maximum.
+    /// Adds the counts of another range or broadcast. A count stops at its maximum.
     public mutating func add(_ other: MemberCounts) {
         for outcome in MemberOutcome.allCases {
             self[outcome] = UInt32(clamping: UInt64(self[outcome]) + UInt64(other[outcome]))

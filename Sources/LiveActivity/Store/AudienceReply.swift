@@ -5,7 +5,7 @@ public enum AudienceVerdict: UInt8, Sendable, CaseIterable {
     case send
     /// Make the call again after ``AudienceReply/waitMilliseconds``.
     case wait
-    /// A newer version was admitted.
+    /// Redis knows a newer version, or a command of another kind with this version.
     case superseded
     /// This version has been settled.
     case duplicate
@@ -15,11 +15,11 @@ public enum AudienceVerdict: UInt8, Sendable, CaseIterable {
     case ended
     /// There is no state to send to a member that joins.
     case unknown
-    /// A settlement or a checkpoint was recorded.
+    /// A checkpoint was recorded, or a settlement was processed.
     case settled
-    /// Another owner has claimed the range.
+    /// The range has another claim: another owner's, or an older one after a failover.
     case claimedByAnother
-    /// The range has no claim, because Redis has lost its data about the audience and its members.
+    /// The range has no claim, because Redis has lost data about the audience. Members may be missing too.
     case lost
     case progress
     case finished
@@ -38,8 +38,9 @@ public struct AudienceReply<Bytes> {
     public var grant: AudienceGrant?
     /// The audience's channels. Set together with ``grant``.
     public var channels = AudienceChannels()
-    /// The newest admitted version that is not a start. Set in `progress`, `claimedByAnother` and `lost`, in the
-    /// `settled` that replies to a checkpoint, and in the `send` that replies to `newest`.
+    /// The newest admitted version; nil if no version was admitted or a start is the newest. Set in `progress`,
+    /// `claimedByAnother` and `lost`, in the `settled` that replies to a checkpoint, and in the `send` that replies to
+    /// `newest`.
     public var newest: Version?
     /// The `aps.timestamp` to send and the expiration, UNIX seconds. Set in the `send` that replies to
     /// `newest`. The caller chooses the priority.
@@ -48,8 +49,9 @@ public struct AudienceReply<Bytes> {
     public var isEnd = false
     /// With `finished`: how many ranges and broadcasts of the version are not finished yet.
     public var partsLeft = 0
-    /// The counts and times of all ranges. Set in the `finished` of the last range or broadcast.
+    /// The counts of all ranges. Set in `finished` once all ranges and broadcasts of the version are finished.
     public var totals: MemberCounts?
+    /// The times of all ranges and broadcasts. Set together with ``totals``.
     public var times = RoundTimes()
     /// The number of broadcasts for each outcome. Set together with ``totals``.
     public var broadcasts = MemberCounts()

@@ -14,8 +14,8 @@ public enum LifetimeEvent: Sendable, Equatable, BitwiseCopyable {
     /// The activity has ended, or its policy no longer limits its lifetime. The timetable removes the
     /// activity.
     case removed
-    /// Causeway ended the activity because its lifetime was over, or could not start it again. Ignored if the
-    /// life in the timetable did not begin at `beganMilliseconds`.
+    /// The command by which Causeway ends this life has ended the activity, has failed or has expired, or Causeway
+    /// could not start the activity again. Ignored if the life in the timetable did not begin at `beganMilliseconds`.
     ///
     /// If the timetable keeps the activity's start, a new start is due at once, and the new life begins at
     /// `restartMilliseconds`. If no start is kept or `restartMilliseconds` is 0, the timetable removes the

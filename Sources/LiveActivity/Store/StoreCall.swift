@@ -24,15 +24,15 @@ public struct StoreCall<Bytes> {
     public enum Operation {
         // Operations on an activity.
 
-        /// Decides about an update or an end. The reply is any ``StoreVerdict`` except those for starts and
-        /// registrations.
+        /// Decides about an update or an end. Reply: `send`, `wait`, `noToken`, `held`, `duplicate`, `superseded`,
+        /// `ended`, `unchanged`, `tooOld`, `expired`, `departures`, or a verdict about an alert.
         case admit(StateAdmission<Bytes>)
         /// Decides about a start. Reply: `send`, `superseded`, `duplicate`, or `unknown`. The caller must
         /// settle a start that is `unknown`.
         ///
         /// The claim identifies the caller's record among all records of the start. A call with the same
-        /// claim gets the same `send` again, so a call whose reply was lost can be repeated. A claim must not
-        /// be used again once its push may have been sent.
+        /// claim gets the same `send` again, unless the activity has ended or lives already, so a call whose reply was
+        /// lost can be repeated. A claim must not be used again once its push may have been sent.
         ///
         /// A record that is read again after its deferral has a new claim and names its previous claim. If the
         /// start still has the previous claim, the new claim replaces it, and the reply is `send`. So of several
@@ -41,8 +41,8 @@ public struct StoreCall<Bytes> {
         /// Stores an update or end until a token is registered. Reply: `held`, `superseded`, `duplicate`, or
         /// `retry` if a token was registered since the admission.
         case hold(version: Version, command: Bytes, carriesAlert: Bool)
-        /// Registers an update token. Reply: `registered`, with the command that waited for the token, or
-        /// `stale`.
+        /// Registers an update token. Reply: `registered`, with the command that waited for the token; `stale`; or
+        /// `full`.
         ///
         /// `frequentUpdates`: whether frequent updates are allowed; nil keeps the present setting. `shows` is the
         /// version that the app displays already: the reply has the held command only if it is newer.
@@ -96,11 +96,11 @@ public struct StoreCall<Bytes> {
             startBudget: Policy.Bucket,
             registration: TokenRegistration<Bytes>?
         )
-        /// Stores a start until a push-to-start token for its attributes type registers. Reply: as for
-        /// ``hold(version:command:carriesAlert:)``, or `full` if too many starts wait for this token.
+        /// Stores a start until a push-to-start token for its attributes type registers. Reply: `held`; `superseded`;
+        /// `retry` if the device has a token; or `full` if too many starts wait for this token.
         case holdStart(HeldStart<Bytes>, command: Bytes)
-        /// Registers a push-to-start token. Reply: `registered`, with the oldest start that waits for the
-        /// token, or `stale`.
+        /// Registers a push-to-start token. Reply: `registered`, with the next start that waits for the token; `stale`;
+        /// or `full`. A stale registration gets `registered`, too, while a start waits and Redis has a newer token.
         ///
         /// A device has one registration for each attributes type. The device stays in an audience while at
         /// least one of these registrations names the audience. `isCarried`: the token came with a command.
@@ -118,8 +118,9 @@ public struct StoreCall<Bytes> {
 
         // Operations on an activity or a device.
 
-        /// Removes the activity's token, or all tokens of the device. Reply: `unregistered`, or `stale` if a
-        /// token was registered later. The activity or device leaves its audiences.
+        /// Removes the activity's token, or those tokens of the device that were registered no later. Reply:
+        /// `unregistered`, or `stale` if no token was removed because all were registered later. The activity or
+        /// device leaves the audiences that only the removed tokens' registrations name.
         case unregister(atMilliseconds: Int64)
         /// Confirms that the audiences in a reply's ``StoreReply/departures`` have the entries about the
         /// departure. Reply: `settled`. Until this call, replies name these audiences again.
@@ -196,8 +197,8 @@ public struct StateAdmission<Bytes> {
     public var isReadAgain: Bool
     @usableFromInline var carriedAlertSequence: UInt64
     /// An update token that came with the command. The admission registers it, unless Redis has this token
-    /// already, has a newer token, or retired this token last. The admission does not change whether frequent
-    /// updates are allowed.
+    /// already, has a newer registration or unregistration, or retired this token last. The admission does not change
+    /// whether frequent updates are allowed.
     public var registration: TokenRegistration<Bytes>?
 
     @inlinable
@@ -297,7 +298,7 @@ public struct HeldStart<Bytes> {
     }
 }
 
-/// The step of a device's registration, which takes several calls. The first call registers the token. Each
+/// The step of a device's registration, which takes one call or more. The first call registers the token. Each
 /// following call returns the next held start.
 ///
 /// This is an enum so that the values of the two cases share memory. Every ``StoreCall`` is copied, so a rare
@@ -327,7 +328,7 @@ public enum DeviceRegistrationStep<Bytes> {
 
 /// How an admitted command ended.
 public enum Settlement: UInt8, Sendable, BitwiseCopyable {
-    /// APNs answered 200: the activity shows this version.
+    /// APNs answered 200, so the activity counts as showing this version.
     case accepted
     /// The command has ended, and APNs did not confirm it. As far as Causeway knows, the activity does not show it. If
     /// an earlier answer was lost, the activity may show it nevertheless.

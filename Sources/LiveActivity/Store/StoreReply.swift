@@ -10,14 +10,14 @@ public enum StoreVerdict: UInt8, Sendable, CaseIterable {
     case noToken
     /// The command is held, since this call or since an earlier one.
     case held
-    /// A token has registered since the admission: admit the command again instead of holding it. In reply to
-    /// ``StoreCall/Operation/reopen(version:)``: the version can be admitted again. In reply to a check of a
+    /// A token has registered since the admission or look-up: repeat that call instead of holding the command. In
+    /// reply to ``StoreCall/Operation/reopen(version:)``: the version can be admitted again. In reply to a check of a
     /// lifetime: the timetable still has the life.
     case retry
-    /// This version has been settled.
+    /// This version has been settled, or a start that is under way has the same version.
     case duplicate
-    /// A newer version was admitted. In reply to a check of a lifetime: the timetable no longer has the life, or
-    /// keeps a newer state.
+    /// This version is not the newest any more. In reply to a start also: the activity lives or has ended without this
+    /// start. In reply to a check of a lifetime: the timetable no longer has the life, or keeps a newer state.
     case superseded
     /// The activity has ended.
     case ended
@@ -28,8 +28,8 @@ public enum StoreVerdict: UInt8, Sendable, CaseIterable {
     /// The token is registered. ``StoreReply/heldCommand`` has the command that waited for the token, if
     /// there was one.
     case registered
-    /// Redis has a newer registration, so it changed nothing. Also the reply to a token that came with a command,
-    /// if this token was retired last.
+    /// Redis has a newer registration or unregistration, or has retired the token since, so it changed nothing. Also
+    /// the reply to a token that came with a command, if this token was retired last.
     case stale
     case unregistered
     /// The device has a push-to-start token (``StoreReply/registration``), and its budget allows the start.
@@ -38,15 +38,15 @@ public enum StoreVerdict: UInt8, Sendable, CaseIterable {
     /// the alert.
     case alertAwaitsCarrier
     /// The held command has an alert (``StoreReply/heldCommand``), and this command has none: add the held
-    /// alert and admit the command again. Nothing was changed.
+    /// alert and admit the command again. At most the token that came with the command was registered.
     case alertHeld
     /// APNs has already accepted the command's alert or a newer one: admit the command again without its
-    /// alert. Nothing was changed.
+    /// alert. At most the token that came with the command was registered.
     case alertAlreadyAccepted
-    /// The activity began more than eight hours ago, so the system has ended it. Only an end can still be
-    /// sent.
+    /// As far as Redis knows, the activity began more than eight hours ago, so the system has ended it. Only an end
+    /// can still be sent.
     case tooOld
-    /// The command is old, and Redis does not know its activity.
+    /// The command is old, and Redis knows no version of its activity.
     case expired
     /// For a start: it is not held, because the maximum number of starts already waits for the token.
     ///
@@ -56,8 +56,8 @@ public enum StoreVerdict: UInt8, Sendable, CaseIterable {
     /// Some audiences may not know yet that the activity has left them (``StoreReply/departures``). Write the
     /// departure into these audiences, confirm it, and admit the command again. Nothing was changed.
     case departures
-    /// Redis has recorded what the call says: a settlement, a retirement, an answer 429, a refund, a confirmation
-    /// or an event of a lifetime.
+    /// Redis has processed what the call says: a settlement, a retirement, an answer 429, a refund, a confirmation
+    /// or an event of a lifetime. Redis ignores what no longer applies.
     case settled
 }
 
@@ -110,7 +110,7 @@ public enum StoreFailure: Sendable {
     /// There was no answer, or another server of the cluster has the key. The same call may succeed at once, on
     /// this connection or the next.
     case unanswered
-    /// The server refused the call for a temporary reason. The next call is likely to fail too.
+    /// The server refused the call for a reason that most calls share. The next call is likely to fail too.
     case busy
     /// The server answered with an error that this call may not have caused. The call is repeated after a
     /// pause, and other calls continue.

@@ -104,8 +104,8 @@ public enum Metric: UInt8, CaseIterable, Sendable {
     case processStartTime
     case buildInfo
 
-    /// Whether the registry keeps the metric as numbers (cells) that threads publish, or, for a metric by partition,
-    /// as ``PartitionReading``s. Otherwise the value is read when the metrics are requested.
+    /// Whether lanes or the Kafka thread publish the metric: as numbers (cells), or, for a metric by partition, as
+    /// ``PartitionReading``s. Otherwise the value is read when the metrics are requested.
     var hasCells: Bool {
         switch definition.source {
         case .lanes, .kafka: true
@@ -137,7 +137,8 @@ public struct MetricDefinition: Sendable {
     }
 
     /// Where the value of a metric comes from, and how the lanes' values are combined. The metrics of channels, traces
-    /// and lifetimes are an exception: ``MetricRegistry`` reads them from objects of their own.
+    /// and lifetimes are an exception: ``MetricRegistry`` reads them from objects of their own. It also adds the lines
+    /// that logs without metrics of their own have suppressed (``RecentEvents``).
     public enum Source: Sendable, Equatable {
         case lanes(Combination)
         /// The Kafka thread.
@@ -147,6 +148,7 @@ public struct MetricDefinition: Sendable {
     }
 
     public enum Combination: Sendable, Equatable {
+        /// The sum over the lanes and the Kafka thread.
         case sum
         /// The highest of the lanes' values; for a flag: whether it is set in any lane.
         case highest
@@ -176,7 +178,8 @@ public struct MetricDefinition: Sendable {
     public var source: Source
     /// The dimensions by which the metric is split, at most two.
     public var dimensions: [MetricDimension]
-    /// If true, series that are zero are not printed, because too many series are possible.
+    /// If true, series that are zero are not printed, because too many series are possible. Exceptions are the answers
+    /// of APNs that alerts need (``ResponseTable/isShownAtZero(_:)``).
     public var omitsZeros = false
     /// The help text of the exposition format, in one line.
     public var help: String
@@ -187,7 +190,7 @@ public struct MetricDefinition: Sendable {
     public var labels: [String] { dimensions.flatMap(\.labels) }
 }
 
-/// A set of label values, which is fixed when the worker starts.
+/// A set of label values. Except for the partitions, the values are fixed when the worker starts.
 public enum MetricDimension: UInt8, CaseIterable, Sendable {
     case topic
     /// The configured apps, and one more value for records that name no configured app.
@@ -197,11 +200,12 @@ public enum MetricDimension: UInt8, CaseIterable, Sendable {
     /// The outcome of a command to an audience, in one range or over all ranges.
     case roundOutcome
     case memberOutcome
-    /// How an audience's members changed: joined, left, or moved to another token.
+    /// How an audience's members changed: joined, left, or registered again (moved).
     case membershipChange
     /// An app in an environment.
     case pool
-    /// A status of APNs, with a reason that Apple documents for it.
+    /// A status of APNs, and a reason that Apple documents for it. Other statuses and reasons are `other`; a missing
+    /// answer, and the reason of a 200, are `none`.
     case response
     case goAwayReason
     case latencyPart
@@ -253,11 +257,13 @@ public enum MetricDimension: UInt8, CaseIterable, Sendable {
 public enum LatencyPhase: UInt8, CaseIterable, Sendable {
     /// From the record's timestamp to its receipt: the time in Kafka.
     case queue
-    /// From receipt to the decision of Redis: merging, pace and Redis itself.
+    /// From receipt to the last decision of Redis before APNs' first answer: merging, pace, a deferral, and Redis
+    /// itself.
     case admit
-    /// From the decision of Redis until the push is sent: the wait for a free stream on a connection.
+    /// From that decision until the last attempt of the push is sent: the wait for a free stream on a connection, and
+    /// all earlier attempts.
     case stream
-    /// From the sending of the push to APNs' answer: the network and APNs itself.
+    /// From the sending of the last attempt to APNs' answer: the network and APNs itself.
     case apns
     /// From APNs' answer until Kafka has acknowledged the result.
     case settle
@@ -279,13 +285,14 @@ public enum RedisLoss: UInt8, CaseIterable, Sendable {
 public enum RecordWait: UInt8, CaseIterable, Sendable {
     /// A reply of Redis, or a connection to Redis.
     case redis
-    /// Its activity's pace, budget or back-off, or an older command of its activity.
+    /// The time at which it may be sent (pace, budgets, back-off), or an older command of its activity. Also any wait
+    /// that is none of the other four.
     case pace
     /// A free stream on an APNs connection.
     case stream
-    /// APNs' answer.
+    /// APNs' answer. Pushes of audiences do not count, because no record of this count waits for them.
     case apns
-    /// Kafka's acknowledgement of its result.
+    /// The acknowledgements that settle it: Kafka's for its result, Redis' for its settlement.
     case result
 
     public var name: String { "\(self)" }
@@ -296,7 +303,8 @@ public enum ConnectionState: UInt8, CaseIterable, Sendable {
     case ready
     case opening
     case draining
-    /// The pool wants a connection, but the process already has the most connections that it may open.
+    /// The pool wants a connection, but the process already has the most connections that it may open, in total or to
+    /// each address of the host.
     case awaited
 
     public var name: String { "\(self)" }

@@ -1,10 +1,11 @@
 import Synchronization
 
-/// Counts broadcast channels, by the index of the pool. The channel keeper writes the counts, and the metrics
-/// read them.
+/// Counts broadcast channels, by the index of the pool. The channel keeper writes the counts, the worker's setup writes
+/// ``Counts/isDeclared``, and the metrics and the status page read both.
 package final class ChannelStatus: Sendable {
     package struct Counts: Sendable, Equatable {
-        /// The number of channels that belong to audiences.
+        /// The number of channels in the register when this worker last read it, including those that are being
+        /// deleted.
         package var audienceChannels: Int64 = 0
         /// The number of channels in APNs' last list, including those of other programs; 0 before the first
         /// list.
@@ -29,8 +30,8 @@ package final class ChannelStatus: Sendable {
         package var atMilliseconds: Int64
         /// When any worker last compared APNs' list with the register; nil: never.
         package var reconciledAtMilliseconds: Int64?
-        /// The number of planned deletions of ended audiences' channels. `nextDeletionMilliseconds` is the
-        /// time of the first.
+        /// The number of channels that will be deleted or are being deleted. `nextDeletionMilliseconds` is the time of
+        /// the first deletion.
         package var plannedDeletions = 0
         package var nextDeletionMilliseconds: Int64?
         /// The number of creations that have begun and whose end is not known yet.

@@ -5,11 +5,11 @@ import Synchronization
 package struct WorkerCondition: Sendable, Equatable {
     /// The worker's place in its consumer group.
     package enum Membership: UInt8, Sendable {
-        /// The worker waits for an assignment: it has had none yet, the group has revoked partitions for a new one,
-        /// or no broker can be reached. With the cooperative protocol, it may still have other partitions.
-        /// → `member` with an assignment. A member id is not enough, because a broker returns it to the first join
-        /// request (KIP-394). After an empty assignment, the worker becomes a member when the brokers have said that
-        /// the commands topic has partitions.
+        /// The worker waits for an assignment: it has had none yet, the group has revoked partitions for a new one, or
+        /// no broker can be reached. With the cooperative protocol, it may still have other partitions. → `member` with
+        /// an assignment; `left`. A member id is not enough, because a broker returns it to the first join request
+        /// (KIP-394). After an empty assignment, the worker becomes a member when the brokers have said that the
+        /// commands topic has partitions.
         case joining
         /// The group has assigned the worker its partitions. The assignment is empty if other workers have
         /// all partitions. → `joining`, `left`.
@@ -21,16 +21,18 @@ package struct WorkerCondition: Sendable, Equatable {
     package var membership = Membership.joining
     /// The partitions that the worker has now.
     package var partitionsAssigned = 0
-    /// Whether the group has assigned no partitions to this worker because the commands topic does not exist.
+    /// Whether the group has assigned no partitions to this worker because the commands topic does not exist, or
+    /// because the worker may not see it.
     package var isTopicMissing = false
     /// Whether the signing keys of all apps were read at the start.
     package var areKeysLoaded = false
     /// The indices of apps whose new key file was refused, so that their previous key stays in use.
     package var appsWithRejectedKey: Set<Int> = []
-    /// For each pool, by index: whether APNs' last answer about the provider token refused it (403). Pools
+    /// For each pool, by index: whether APNs refuses the provider token (403). The lane whose answers changed last
+    /// decides. A refusal that a newer token of the same key ends, such as ExpiredProviderToken, does not count. Pools
     /// without such an answer are missing.
     package var isProviderTokenRefusedByPool: [Int: Bool] = [:]
-    /// Whether any broker was reached. Before that, the worker does not report Kafka as down.
+    /// Whether any broker was reached. Before that, `isKafkaUnreachable` is false.
     package var hasReachedKafka = false
     /// Whether all brokers are unreachable, after one was reached before.
     package var isKafkaUnreachable = false

@@ -119,7 +119,7 @@ package struct Exposition {
         text += "\(definition.name)_count\(Self.braced(names, values)) \(total)\n"
     }
 
-    /// Returns `{name="value",…}`, or an empty text without labels.
+    /// Returns `{name="value",…}`; empty without labels.
     private static func braced(_ names: [String], _ values: [String]) -> String {
         guard !names.isEmpty else { return "" }
         let pairs = zip(names, values).map { "\($0)=\"\(escapedValue($1))\"" }

@@ -1,7 +1,7 @@
 import LiveActivity
 
-/// The possible values of all labels. They are fixed when the worker starts, so that counting costs one
-/// addition. A value that is not in the list is counted under "other" or "none".
+/// The possible values of all labels except partitions. They are fixed when the worker starts, so that counting costs
+/// one addition. A value that is not in the list is counted under "other", "none" or, for a policy, "(added)".
 package struct LabelSpace: Sendable {
     /// An app in an environment.
     package struct Pool: Sendable, Equatable {
@@ -14,8 +14,8 @@ package struct LabelSpace: Sendable {
         }
     }
 
-    /// A key that signs a pool's provider tokens. When another key replaces it, counts continue under the
-    /// first key's id.
+    /// A key that signs a pool's provider tokens. When another key replaces it, the metrics continue under the first
+    /// key's id.
     package struct Signer: Sendable, Hashable {
         package var team: String
         package var keyIdentifier: String
@@ -121,8 +121,9 @@ package struct LabelSpace: Sendable {
     }
 }
 
-/// APNs' answers as two labels: a status, and the reason that Apple documents for this status. An answer with
-/// another combination is counted under its status and "other", so that the table stays as small as Apple's.
+/// APNs' answers as two labels: a status, and the reason that Apple documents for this status. An answer with another
+/// combination is counted under its status and "other", so that the table stays as small as Apple's. A missing answer
+/// and a 200 have the reason "none"; a status that is not in `statuses` is "other" too.
 package struct ResponseTable: Sendable {
     /// One of Apple's reasons.
     package struct Reason: Sendable {

@@ -1,6 +1,7 @@
 import Synchronization
 
-/// Counts limited lifetimes. The lifetime keeper writes the counts, and the metrics read them.
+/// Counts limited lifetimes. The lifetime keeper writes the counts, and the metrics read them. The worker's setup
+/// writes ``isNeeded``, and the lifetime keeper reads it.
 package final class LifetimeStatus: Sendable {
     private let isAnyNeeded = Atomic<Bool>(false)
     private let waitingActivityCount = Atomic<Int>(0)

@@ -22,7 +22,8 @@ package final class MetricRegistry: Sendable {
 
     var threads: [PublishedMetrics] { lanes + [kafka] }
 
-    /// Combines the numbers that all threads published last.
+    /// Combines the numbers that all threads published last, and the counts of channels, lifetimes, traces and
+    /// suppressed log lines.
     ///
     /// - Parameter nowMilliseconds: the monotonic clock.
     func totals(nowMilliseconds: Int64) -> MetricTotals {
@@ -92,7 +93,8 @@ struct MetricTotals: Sendable {
     var lanes: [[Int64]]
     /// Sorted by topic and partition.
     var partitions: [PartitionReading]
-    /// How long each thread has run no turn, by the thread's name; nil before its first turn.
+    /// By the thread's name: the time since its last turn, or since the end of an announced pause if that is later; 0
+    /// during the pause, and nil before the first turn.
     var silences: [(thread: String, milliseconds: Int64?)]
     /// When the numbers were combined, by the monotonic clock.
     var takenAtMilliseconds: Int64
@@ -104,13 +106,13 @@ struct MetricTotals: Sendable {
 
     func lane(_ lane: Int, _ metric: Metric) -> Int64 { lanes[lane][layout[metric].cell(0, 0)] }
 
-    /// Returns the sum of all series of a metric.
+    /// Returns the sum of all series of a counter or gauge.
     func sum(_ metric: Metric) -> Int64 {
         let range = layout[metric]
         return (0..<range.seriesCount).reduce(0) { $0 &+ cells[Int(range.base) + $1 * Int(range.cellsPerSeries)] }
     }
 
-    /// Returns the sum of all series with this value of the first dimension.
+    /// Returns the sum of all series of a counter or gauge with this value of the first dimension.
     func sum(_ metric: Metric, _ first: Int) -> Int64 {
         (0..<Int(layout[metric].secondCount)).reduce(0) { $0 &+ self[metric, first, $1] }
     }

@@ -23,7 +23,7 @@ struct ProcessReading: Sendable {
         }
     }
 
-    /// Reads the values now, with a few system calls.
+    /// Reads the values now, with a few system calls. The start time is read only once.
     static func now() -> ProcessReading {
         var reading = ProcessReading()
         var time = timespec()
@@ -61,8 +61,8 @@ struct ProcessReading: Sendable {
         return bootSeconds * 1_000 + ticks * 1_000 / ticksPerSecond
     }()
 
-    /// Returns the content of a file, at most `bytesMax` bytes; empty if the file cannot be read. Reads until
-    /// the end, because a file below `/proc` may come in pieces.
+    /// Returns the content of a file; empty if the file cannot be read. Reads until the end, because a file below
+    /// `/proc` may come in pieces, but begins no read after `bytesMax` bytes.
     private static func text(of path: String) -> String {
         let bytesMax = 1 << 20
         let descriptor = open(path, O_RDONLY | O_CLOEXEC)

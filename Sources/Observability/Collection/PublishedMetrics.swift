@@ -11,7 +11,8 @@ public struct PartitionReading: BitwiseCopyable, Sendable {
     /// Set by a lane: the offset below which all records are settled; -1 if unknown. The Kafka thread sets
     /// -1.
     public var settledWatermark: Int64
-    /// Set by the Kafka thread: the number of records that are not settled; -1 if unknown. A lane sets -1.
+    /// Set by the Kafka thread: the number of records from the first unsettled one to the log's end, without deferred
+    /// records that are not due; -1 if unknown. A lane sets -1.
     public var lag: Int64
 
     public init(
@@ -79,20 +80,19 @@ public final class PublishedMetrics: Sendable {
         return writeResult != nil
     }
 
-    /// Notes that the thread runs a turn. Publishing does this too; this method is for a thread that cannot
-    /// publish.
+    /// Notes that the thread runs a turn. ``publish(_:partitions:nowMilliseconds:)`` calls this.
     public func noteTurn(nowMilliseconds: Int64) {
         lastTurnMilliseconds.store(nowMilliseconds, ordering: .relaxed)
     }
 
-    /// Announces that the thread may run no turn until this time, because of a blocking call such as closing
-    /// a client.
+    /// Announces that the thread may run no turn until this time, because of a blocking call such as closing a client,
+    /// or because its loop has ended.
     public func announceBlocking(untilMilliseconds: Int64) {
         blockingUntilMilliseconds.store(untilMilliseconds, ordering: .relaxed)
     }
 
-    /// Returns the time since the thread's last turn, or since the end of an announced pause. Returns nil
-    /// before its first turn.
+    /// Returns the time since the thread's last turn, or since the end of an announced pause if that is later; 0 during
+    /// the pause. Returns nil before the thread's first turn.
     func silenceMilliseconds(nowMilliseconds: Int64) -> Int64? {
         let lastTurn = lastTurnMilliseconds.load(ordering: .relaxed)
         guard lastTurn >= 0 else { return nil }

@@ -1,8 +1,8 @@
 /// The counters and gauges of one thread, in plain memory that only this thread writes, without atomics,
 /// locks or allocation. The thread regularly publishes a copy that other threads read.
 public struct ThreadMetrics: ~Copyable {
-    /// The shortest time between two publications, in milliseconds. Published numbers are at most this old,
-    /// plus one turn.
+    /// The shortest time between two publications, in milliseconds. Published numbers are at most this old, plus one
+    /// turn; plus another turn each time that a reader has the lock.
     public static let publicationMilliseconds: Int64 = 250
 
     public let published: PublishedMetrics
@@ -123,7 +123,8 @@ public struct ThreadMetrics: ~Copyable {
     }
 }
 
-/// The share of wall time that a thread worked, as a moving average.
+/// The share of wall time that a thread worked, as a moving average. For the Kafka thread, waiting for a broker's
+/// answer counts as work.
 struct BusyShare {
     /// The time constant of the moving average: older shares count less and less.
     static let smoothingMilliseconds: Int64 = 5_000

@@ -37,7 +37,8 @@ package struct KindLog: ~Copyable, Sendable {
     /// - Parameters:
     ///   - level: replaces the kind's own level for this line; nil keeps it.
     ///   - nowMilliseconds: by the monotonic clock.
-    /// - Returns: false if the line was suppressed; the caller counts it in its metrics.
+    /// - Returns: false if the line was suppressed. The caller then counts it for
+    ///   `causeway_log_lines_suppressed_total`.
     @discardableResult
     package mutating func log(
         _ kind: LogKind,

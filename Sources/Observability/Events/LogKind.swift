@@ -83,8 +83,8 @@ package enum LogKind: UInt8, CaseIterable, Sendable {
 
     package var definition: LogKindDefinition { LogKindCatalog.definitions[Int(rawValue)] }
 
-    /// The failures that this kind reports as ended. After such a failure, this kind's line is always
-    /// written.
+    /// The failures that this kind reports as ended. The first line of this kind after such a failure is written even
+    /// if the kind has already written its most lines (``KindLog/linesPerWindow``).
     var endedFailures: [LogKind] {
         switch self {
         case .kafkaBack: [.kafkaAway]

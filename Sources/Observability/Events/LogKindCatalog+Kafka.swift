@@ -1,7 +1,6 @@
 import Logging
 
 extension LogKindCatalog {
-    /// The kinds of lines about Kafka.
     static let kafka: [LogKindDefinition] = [
         line(
             .partitionsAssigned,

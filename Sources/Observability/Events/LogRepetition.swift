@@ -1,12 +1,14 @@
 import Logging
 
-/// Remembers which warnings and errors were written. Lines with the same kind and the same content are about one
-/// subject. If a retry fails again for the same reason, the lines about this subject are written at growing intervals.
+/// Remembers which warnings and errors were written. Lines of the same kind with the same fields, apart from the lane
+/// and the connection, are about one subject. If a retry fails again for the same reason, the lines about this subject
+/// are written at growing intervals.
 ///
 /// A failure is all subjects with the same kind and pool. A line that reports a recovery ends the failure.
 struct LogRepetition {
     /// The first interval between two lines about one subject. Each further interval is twice as long, up to
-    /// `intervalMillisecondsMax`.
+    /// `intervalMillisecondsMax`. If no line about the subject comes for that time, the intervals begin again with the
+    /// first.
     static let firstIntervalMilliseconds: Int64 = 2_000
     static let intervalMillisecondsMax: Int64 = 60_000
     /// The most subjects that are remembered. A new subject replaces the one whose last line is oldest.
@@ -111,8 +113,8 @@ struct LogRepetition {
         subjects[oldestIndex] = subject
     }
 
-    /// Returns a digest of a line's kind and content. Lines of several lanes about the same failure have the
-    /// same digest, because the fields that name the sender are left out.
+    /// Returns a digest of a line's kind and fields, without its lane and its connection. So lines of several lanes and
+    /// connections may have the same subject.
     private static func digest(_ kind: LogKind, _ fields: Logger.Metadata) -> Int {
         var hasher = Hasher()
         hasher.combine(kind)

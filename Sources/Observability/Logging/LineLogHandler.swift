@@ -4,8 +4,9 @@ import Logging
 
 /// Writes each event as one line, JSON or text, to a file descriptor.
 ///
-/// Each line is one `write`, so lines of several threads never mix. Device tokens, provider tokens and keys
-/// are masked in every line, no matter where it comes from (`Redaction`).
+/// A line is one `write`, unless the output takes only a part of it. So the lines of several threads do not mix as long
+/// as the output takes whole lines. Device tokens, provider tokens and keys are masked in every line, no matter where
+/// it comes from (`Redaction`).
 package struct LineLogHandler: LogHandler {
     /// The shared threshold, unless this logger has a level of its own.
     package var logLevel: Logger.Level {
@@ -55,8 +56,7 @@ package struct LineLogHandler: LogHandler {
         write(Redaction.masked(format == .json ? line.json : line.text) + "\n")
     }
 
-    /// Writes a line. A line that cannot be written is lost, because a log that blocks or stops the worker
-    /// would be worse.
+    /// Writes a line. What cannot be written is lost, because a log that blocks or stops the worker would be worse.
     private func write(_ line: String) {
         var line = line
         line.withUTF8 { bytes in

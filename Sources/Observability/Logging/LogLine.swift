@@ -8,8 +8,8 @@ struct LogLine {
     var message: String
     var fields: Logger.Metadata
 
-    /// The event as JSON: `{"time":…,"level":…,"logger":…,"message":…,"metadata":{…}}`. Metadata fields are
-    /// sorted by name.
+    /// The event as JSON: `{"time":…,"level":…,"logger":…,"message":…,"metadata":{…}}`. Metadata fields are sorted by
+    /// name; without fields, `metadata` is left out.
     var json: String {
         var line = "{\"time\":\"\(time)\",\"level\":\"\(level.rawValue)\",\"logger\":"
         Self.appendJSON(label, to: &line)

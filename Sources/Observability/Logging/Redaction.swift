@@ -1,8 +1,8 @@
-/// Masks secrets in a line, as the last step before the line leaves the process.
+/// Masks secrets in a line, as the last step before the line is written to the log or kept for /statusz.
 ///
 /// No code should log a secret; this type masks a secret that is logged by mistake:
 ///
-/// - runs of 40 or more hex digits, because device tokens have 64 or 160
+/// - runs of 40 or more hex digits: the device tokens seen so far have 64 to 160
 /// - provider tokens: a JWT begins with `eyJ`, the Base64 of `{"`
 /// - PEM text, such as a private key: from `-----BEGIN` to the next double quote or the end of the line
 /// - the user and password of a URL

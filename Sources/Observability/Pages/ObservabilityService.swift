@@ -33,9 +33,9 @@ package final class ObservabilityService: Service {
         }
     }
 
-    /// Returns the port on which the service listens. Waits until it listens.
+    /// Waits until ``run()`` accepts connections, and returns the port.
     ///
-    /// - Throws: an error that says why the service does not listen.
+    /// - Throws: ``ObservabilityError`` if the service could not start or has ended.
     package func port() async throws -> UInt16 {
         do throws(HTTPServerError) {
             return try await server.port()

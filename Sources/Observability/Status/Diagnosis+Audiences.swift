@@ -1,7 +1,7 @@
 import Numbers
 
 extension Diagnosis {
-    /// Returns findings about rounds that do not finish.
+    /// Returns a finding for each app with an audience whose members have waited long for its newest state.
     var audienceFindings: [Finding] {
         labels.apps.enumerated()
             .compactMap { index, app in

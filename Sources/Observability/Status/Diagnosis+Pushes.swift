@@ -1,7 +1,7 @@
 import Numbers
 
 extension Diagnosis {
-    /// Whether the last failed connection to APNs failed because of APNs' certificate.
+    /// Whether APNs' certificate was the cause when a connection to APNs last ended or could not be made.
     private var isApnsUntrusted: Bool {
         loggedKinds.first { [.apnsUntrusted, .apnsClosed, .apnsUnresolved].contains($0) } == .apnsUntrusted
     }

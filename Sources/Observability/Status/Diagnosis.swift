@@ -1,16 +1,17 @@
 import Numbers
 
-/// Finds what is wrong with one worker, only from its metrics and state. Uses the thresholds of the alerts.
+/// Finds what is wrong with one worker, only from its metrics, its state and the kinds of its log lines. Most of the
+/// thresholds are those of the alerts.
 struct Diagnosis {
     static let staleAfterMilliseconds: Int64 = 60_000
     static let freshnessMicrosecondsMax: Int64 = 5_000_000
     static let tokenAgeMillisecondsMax: Int64 = 3_300_000
     static let usualLagMilliseconds: Int64 = 5_000
     static let busyMillionthsMax: Int64 = 800_000
-    /// With at least this many answers in the window, more than 1 % of refusals is reported. With fewer
-    /// answers, more than half of them must be refusals.
+    /// With at least this many answers in the window, more than 1 % of refusals is reported. With fewer answers, more
+    /// than half of them must be refusals. Findings about dead tokens, freshness and demotions need this many samples.
     static let samplesMin: Int64 = 100
-    /// The fewest held commands in the window for which their share is reported.
+    /// The share of held commands is reported only if the window has more held commands than this.
     static let heldCommandsMin: Int64 = 20
 
     let labels: LabelSpace
@@ -18,7 +19,7 @@ struct Diagnosis {
     let condition: WorkerCondition
     let liveness: HealthReport
     let process: ProcessReading
-    /// The kinds of log lines that were written, the latest first.
+    /// The kinds of log lines so far, the kind with the latest line first. Suppressed lines count too.
     let loggedKinds: [LogKind]
 
     private var totals: MetricTotals { window.current }
@@ -179,7 +180,8 @@ struct Diagnosis {
         ]
     }
 
-    /// The codes of `causeway_redis_errors_total` whose cause only an operator can remove.
+    /// The codes of `causeway_redis_errors_total` that are reported, because usually only an operator can remove their
+    /// cause. `replicasMissing` has a finding of its own.
     static let persistentRedisErrors: Set<String> = [
         "outOfMemory", "misconfigured", "noReplicas", "transactionAborted", "clusterEnabled", "unknown",
     ]
@@ -257,8 +259,8 @@ struct Diagnosis {
                 )
             )
         }
-        // A fan-out record settles only after the last push to a member of its range, which may wait for long. So
-        // `audienceFindings` reports on these records instead.
+        // A fan-out record settles only with the last member of its range, which may take long. So `audienceFindings`
+        // reports on rounds instead.
         let singleCommandPartitions = totals.partitions.filter { Int($0.topic) != labels.fanoutTopic }
         if let oldest = singleCommandPartitions.max(by: {
             $0.oldestUnsettledMilliseconds < $1.oldestUnsettledMilliseconds

@@ -13,7 +13,7 @@ struct HealthReport: Sendable {
 
     var isPassed: Bool { checks.allSatisfy(\.isPassed) }
 
-    /// The report as text, one line for each check, for `curl` and for Kubernetes' events.
+    /// The report as text, one line for each check and one for the result, for `curl` and for Kubernetes' events.
     var text: String {
         checks.map { "[\($0.isPassed ? "+" : "-")] \($0.name): \($0.text)\n" }.joined()
             + (isPassed ? "ok\n" : "not ok\n")
@@ -21,12 +21,12 @@ struct HealthReport: Sendable {
 }
 
 extension HealthReport {
-    /// `/livez` fails if a thread runs no turn for longer than this time.
+    /// `/livez` fails if a thread has run no turn for this time.
     static let silenceMillisecondsMax: Int64 = 15_000
-    /// How long after the endpoint's start a thread may take until its first turn.
+    /// `/livez` fails if a thread has not run its first turn when this time has passed since the endpoint's start.
     static let firstTurnMillisecondsMax: Int64 = 30_000
 
-    /// How long after the endpoint's start the first broker may take to answer before Kafka counts as down.
+    /// If no broker has answered when this time has passed since the endpoint's start, Kafka counts as down.
     static let firstContactMillisecondsMax: Int64 = 30_000
 
     /// Checks whether the worker is alive: every thread runs turns. If a thread is stuck, only a restart
@@ -48,9 +48,9 @@ extension HealthReport {
         )
     }
 
-    /// Checks whether the worker is ready. A ready worker has joined its group and has its partitions, its
-    /// keys are read and not refused, and it is not stopping. If Kafka, Redis or APNs is down, the worker
-    /// stays ready, because a restart would not help, and a rollout must not wait for the end of the outage.
+    /// Checks whether the worker is ready. A ready worker has joined its group, even if other workers have all
+    /// partitions. Its keys are read, APNs does not refuse the keys of all apps, and it is not stopping. An outage of
+    /// Kafka, Redis or APNs does not make it unready, because a rollout must not wait for the end of the outage.
     ///
     /// - Parameter isEveryKeyRefused: whether APNs refuses the provider tokens of every app, so that this
     ///   worker could send nothing.

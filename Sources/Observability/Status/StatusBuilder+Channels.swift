@@ -63,8 +63,8 @@ extension StatusBuilder {
 
     private func age(_ moment: Int64) -> Int64 { max(0, elapsedMilliseconds(since: moment)) }
 
-    /// Returns how long ago a time was; 0 if the subtraction overflows. Times come from Redis, where other
-    /// programs may write any number.
+    /// Returns how long ago a time was, negative for a future time; 0 if the subtraction overflows. Some times come
+    /// from Redis, where other programs may write any number.
     private func elapsedMilliseconds(since moment: Int64) -> Int64 {
         let (difference, overflows) = wallMilliseconds.subtractingReportingOverflow(moment)
         return overflows ? 0 : difference

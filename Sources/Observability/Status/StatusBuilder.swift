@@ -2,7 +2,7 @@ import Numbers
 
 /// Builds the status report from the metrics and the worker's state.
 struct StatusBuilder {
-    /// The most partitions that are shown: those with the largest lag, then those with the oldest unsettled record.
+    /// The most partitions that are shown: those with the largest lag; among equal lags, the oldest unsettled record.
     static let partitionsMax = 12
     static let eventsMax = 20
     static let largestCountsMax = 5
@@ -66,7 +66,7 @@ struct StatusBuilder {
         return finding
     }
 
-    /// One sentence about the current rates of records and pushes.
+    /// One sentence about the last minute: the rates of records and pushes, and the freshness of pushes.
     private var summary: String {
         guard window.milliseconds > 0, let received = window.count(.recordsReceived), let pushes = window.count(.pushes)
         else { return "The worker has just started; rates come in a few seconds." }

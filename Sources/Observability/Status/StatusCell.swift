@@ -8,7 +8,6 @@ struct StatusCell: Sendable, Equatable {
     }
 
     var text: String
-    /// The value as JSON.
     var json: String
     var style = Style.plain
 
@@ -85,11 +84,11 @@ struct StatusTable: Sendable {
 
     var key: String
     var title: String
-    /// A sentence under the title that explains the table.
+    /// A text that explains the table; empty if the table needs none.
     var explanation = ""
     var columns: [Column]
     var rows: [[StatusCell]]
-    /// The text of a table without rows.
+    /// The text for a table without rows on the HTML page.
     var emptyText = "Nothing."
 }
 
@@ -109,17 +108,15 @@ struct Finding: Sendable, Equatable {
     }
 
     var severity: Severity
-    /// The name of the alert for the same condition, which is also a heading in the runbook; empty without an
-    /// alert.
+    /// The name of the alert whose entry in the runbook fits the finding; empty if there is none.
     var alert: String
-    /// What the diagnosis observed.
     var observation: String
-    /// What the observation means.
     var meaning: String
     var action: String
     /// The kinds of log lines that give details.
     var logKinds: [LogKind] = []
-    /// The metadata of the last lines of these kinds, the latest first.
+    /// For each of these kinds that was logged: its identifier, the age of its last line, and the metadata of its last
+    /// written line. The kind with the latest line comes first.
     var logLines: [String] = []
 }
 

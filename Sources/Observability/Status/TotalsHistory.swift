@@ -29,7 +29,7 @@ struct MetricWindow: Sendable {
     /// The length of the window; 0 if there are no older totals.
     var milliseconds: Int64 { earlier.map { max(0, current.takenAtMilliseconds - $0.takenAtMilliseconds) } ?? 0 }
 
-    /// Returns how much was counted in the window; nil if there are no older totals.
+    /// Returns how much was counted in the window; nil if the window has no length.
     func count(_ metric: Metric) -> Int64? {
         milliseconds > 0 ? earlier.map { current.sum(metric) - $0.sum(metric) } : nil
     }

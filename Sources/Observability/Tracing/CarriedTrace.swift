@@ -13,10 +13,10 @@ public struct CarriedTrace {
 
     /// The trace id, and the span that is the parent of the record's spans.
     public var context: TraceContext
-    /// Whether the trace begins at this worker, because no header named a trace. If so, the span of
-    /// ``context`` is the record's own span.
+    /// Whether the trace begins at this worker, because no valid header named a trace. If so, the span of ``context``
+    /// is the record's own span.
     public var isBegunHere = false
-    /// The `tracestate` header; empty without one.
+    /// The `tracestate` header; empty if there is none, or if it is longer than ``traceStateBytesMax``.
     public var traceState = UnsafeRawBufferPointer(start: nil, count: 0)
 
     /// Makes a trace without a `tracestate`.

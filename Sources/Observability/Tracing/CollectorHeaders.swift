@@ -9,7 +9,7 @@ package enum CollectorHeaders {
     static let bytesMax = 8_192
     static let headersMax = 16
 
-    /// Headers that the request sets itself, and headers that would change where the request ends.
+    /// Headers that the client writes itself, and headers that would change how the server reads the body or answers.
     private static let reservedNames: Set<String> = [
         "host", "content-length", "content-type", "connection", "transfer-encoding", "expect", "upgrade",
     ]

@@ -53,15 +53,15 @@ enum TracePostFailure: UInt8, CaseIterable, Sendable {
     case certificate
     /// The connection ended, or TLS failed for another reason, before the answer.
     case lost
-    /// The answer is not valid HTTP.
+    /// The answer is not valid HTTP, or is too large.
     case malformed
     /// The time limit passed before the answer.
     case late
     /// The answer is 429, 502, 503 or 504, so a retry may succeed.
     case overloaded
-    /// The answer has another status that means failure.
+    /// The answer has another status that is not 2xx, or the traces could not be encoded.
     case refused
-    /// The file with the headers could not be read.
+    /// The file with the headers could not be read, or has an invalid header.
     case headers
     /// A second stop signal cancelled the request.
     case hurried

@@ -16,7 +16,8 @@ public struct FinishedTrace: BitwiseCopyable, Equatable, Sendable {
     }
 
     public var context: TraceContext
-    /// The span that the record's producer named; nil if the trace begins at this worker.
+    /// The parent of the record's span: the span that the record's producer named. Nil if the trace begins at this
+    /// worker; only the spans of the record's further results then have a parent, the first result's span.
     var parentSpan: UInt64?
     /// The topic of the record. Not used for a range, whose record is always on the fan-out topic.
     var topic: RecordTopic
@@ -39,7 +40,7 @@ public struct FinishedTrace: BitwiseCopyable, Equatable, Sendable {
 
     /// - Parameters:
     ///   - trace: the trace that came with the record, or that begins here.
-    ///   - seed: the lane's seed for span ids. If a record's result is produced twice, its spans get the same
+    ///   - seed: the lane's seed for span ids. If the lane produces a record's result twice, the spans get the same
     ///     ids.
     public init(_ trace: CarriedTrace, _ view: RecordView, seed: UInt64, finishedMilliseconds: Int64) {
         // Only the record's first result has the root span. A record that brings a token may have further
@@ -105,9 +106,9 @@ public struct FinishedTrace: BitwiseCopyable, Equatable, Sendable {
         self.finishedMilliseconds = finishedMilliseconds
     }
 
-    /// Returns the trace context with the span for a record. The span id follows from the seed, the parent
-    /// and the offset, so it is the same whenever it is computed. So a fan-out record can name its command's
-    /// span before that span is exported.
+    /// Returns the trace context with the span for a record. The span id follows from the seed, the parent, the offset
+    /// and the number of earlier results, so it is the same whenever it is computed. So a fan-out record can name its
+    /// command's span before that span is exported.
     public static func context(of trace: CarriedTrace, offset: Int64, resultsBefore: Int, seed: UInt64) -> TraceContext
     {
         guard !trace.isBegunHere || resultsBefore > 0 else { return trace.context }

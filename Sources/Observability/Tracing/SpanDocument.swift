@@ -5,17 +5,18 @@ import Glibc
 import LiveActivity
 import Numbers
 
-/// Makes a request in OpenTelemetry's form (`TraceRequest`) from finished traces. A record has up to three spans:
+/// Makes a request in OpenTelemetry's form (`TraceRequest`) from finished traces. Each of them has up to three spans:
 ///
-/// - `consume <topic>`, kind consumer: from the record's receipt until its result went to the producer. The
-///   result names this span as its parent.
-/// - `admit`: from the receipt to the last decision of Redis, including the wait for pace and budget. Only if
-///   the record was admitted.
+/// - `consume <topic>`, kind consumer: from the record's receipt until the lane produced its result, or finished it
+///   without a result. The result names this span as its parent.
+/// - `admit`: from the receipt to the last decision of Redis before APNs' first answer, including the wait for pace and
+///   budget. Only if the record was admitted.
 /// - `send`, kind client: from the last attempt to APNs' answer. Only if APNs answered.
 ///
 /// A command to an audience has one `consume` span until it is fanned out, and one in each range until the
 /// range is finished. The spans of the ranges, `consume <fan-out topic>`, are children of the command's span.
-/// A range's result names the range's span. The command's result names the span of the last range.
+/// A range's result names the range's span. The command's result names the span of the last range; if a broadcast
+/// ends later, the result names a span that is not exported.
 ///
 /// The attributes follow OpenTelemetry's conventions for messaging and HTTP. Causeway's own begin with
 /// `causeway.`. No attribute contains a token, or the id of an activity or device.

@@ -4,9 +4,9 @@ import Synchronization
 enum TraceDrop: UInt8, CaseIterable, Sendable {
     /// The lane's ring was full: more records were sampled than the collector took.
     case full
-    /// The collector refused the spans, and a retry would not help.
+    /// The collector refused the spans, and a retry would not help; or the spans could not be encoded.
     case refused
-    /// The spans were sent as often as allowed, and the collector never took them.
+    /// The spans had as many attempts as are allowed, and the collector never took them.
     case undelivered
     /// The worker ended before the collector took the spans.
     case stopped
@@ -14,7 +14,7 @@ enum TraceDrop: UInt8, CaseIterable, Sendable {
     var name: String { "\(self)" }
 }
 
-/// Counts exported, failed and dropped traces. The lanes' rings and the exporter write the counts, and the
+/// Counts exported and dropped traces, and failed requests. The lanes' rings and the exporter write the counts, and the
 /// metrics read them.
 package final class TraceCounters: Sendable {
     private struct Counts {

@@ -20,21 +20,21 @@ package struct TraceCollector: Sendable {
 
 /// Sends the traces in the lanes' rings to a collector: OTLP over HTTP in JSON, `POST <endpoint>/v1/traces`.
 ///
-/// Uses this project's `HTTPClient`, because FoundationNetworking's session can end the process when a collector
-/// is unreachable. A batch that the collector cannot take now is sent again, up to `attemptsMax` attempts in all.
-/// Meanwhile the rings fill, and the lanes drop traces. No other part of the worker waits for the exporter or
-/// fails because of it.
+/// Uses this project's `HTTPClient`, because FoundationNetworking's session can end the process when a collector is
+/// unreachable. A batch that the collector cannot take now is sent again, up to `attemptsMax` attempts in all.
+/// Meanwhile the rings fill, and a lane with a full ring drops its traces. Only the end of the worker waits for the
+/// exporter, a few seconds at most, and nothing fails because of it.
 package actor TraceExporter {
     /// The time between two polls of the rings.
     static let pollInterval = Duration.seconds(1)
-    /// The most records in one request. Each has at most three spans.
+    /// The most finished traces in one request. Each has at most three spans.
     static let tracesPerRequestMax = 512
     /// The most requests in one poll, which limits how long a poll takes.
     static let requestsPerPollMax = 64
     static let attemptsMax = 5
     /// The time limit of one request.
     static let requestTimeoutMilliseconds = 5_000
-    /// After the worker has stopped, the last poll begins new requests only within this time.
+    /// After the lanes have ended, new requests begin only within this time. It is also the time limit of each.
     static let finishTimeoutMilliseconds = 2_000
 
     private let collector: TraceCollector
@@ -102,9 +102,10 @@ package actor TraceExporter {
         logDrops()
     }
 
-    /// Sends batches until the rings are empty, a batch must be sent again, or the deadline passes.
+    /// Sends batches until the rings are empty, a batch must be sent again, the deadline passes, the task is cancelled,
+    /// or ``requestsPerPollMax`` requests were sent.
     ///
-    /// - Returns: whether any batch was sent.
+    /// - Returns: whether the collector took a batch, or refused one for good.
     @discardableResult
     private func exportWaiting(timeoutMilliseconds: Int, until deadline: ContinuousClock.Instant) async -> Bool {
         var hasSent = false
@@ -195,7 +196,7 @@ package actor TraceExporter {
         }
     }
 
-    /// Logs new drops, at most once in a poll.
+    /// Logs new drops, at most once in a poll. While a batch waits to be sent again, logs nothing.
     private func logDrops() {
         let total = counters.droppedCount
         guard total > loggedDropCount, !isFailing || waitingBatch == nil else { return }

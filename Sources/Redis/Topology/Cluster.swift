@@ -3,11 +3,11 @@ import Reactor
 /// A Redis cluster: a connection to each primary, and the map from slots to primaries.
 ///
 /// The servers' errors correct the map. MOVED changes the owner of its slot at once, and starts a look-up of
-/// all slots. ASK redirects only the next call with the same key. The cluster looks up the slots at most once
-/// a second, with jitter so that not all workers ask at once. It repeats the look-up while a server with
-/// slots cannot be reached, and so finds the replica that replaces the server.
+/// all slots. ASK redirects only the next call with the same key. Once it has a map, the cluster looks up the slots at
+/// most once a second, with jitter so that not all workers ask at once. It repeats the look-up while a slot has no
+/// server or a server with slots cannot be reached, and so finds the replica that replaces the server.
 final class Cluster {
-    /// The shortest time between two look-ups of the slots.
+    /// The shortest time between two look-ups of the slots, once the cluster has a map.
     static let refreshSpacingMilliseconds: Int64 = 1_000
     /// The longest random delay before a look-up of the slots.
     static let refreshJitterMilliseconds: Int64 = 250
@@ -21,10 +21,9 @@ final class Cluster {
         let location: RedisURL.Location
         /// Whether the server has slots, by the last look-up or by a later MOVED.
         var isMapped: Bool
-        /// When an ASK last named the server, on the monotonic clock.
+        /// When an ASK last named the server, on the monotonic clock; `.min`: never.
         var askedAtMilliseconds = Int64.min
-        /// When the connection to the server closes, on the monotonic clock; `.max`: no time is set. By then the last
-        /// calls to the server have ended, and the last ASK that named it is old.
+        /// When the connection to the server closes, on the monotonic clock; `.max`: no time is set.
         var retiresAtMilliseconds = Int64.max
     }
 
@@ -58,7 +57,7 @@ final class Cluster {
 
     /// - Parameters:
     ///   - handler: held weakly.
-    ///   - makeSession: called once for each server, with its connection's configuration.
+    ///   - makeSession: called for each new connection, with the connection's configuration.
     init(
         loop: EventLoop,
         configuration: RedisConfiguration,
@@ -89,8 +88,8 @@ final class Cluster {
 
     var isReady: Bool { connections.contains { $0?.isReady ?? false } }
 
-    /// The number of servers with slots that are not ready. Before the first look-up the servers are unknown,
-    /// and the number is 1.
+    /// The number of servers with slots that are not ready. Until a look-up has succeeded, the servers are unknown, and
+    /// the number is 1.
     var unavailableServers: Int {
         guard hasMap else { return 1 }
         return nodes.indices.count { nodes[$0]?.isMapped == true && connections[$0]?.isReady != true }
@@ -161,8 +160,8 @@ final class Cluster {
         return freeIndex
     }
 
-    /// For each server without slots, sets when its connection closes: at a time when the last calls to the server
-    /// have ended.
+    /// For each server without slots, sets when its connection closes, if no time is set yet: when the last calls to
+    /// the server have ended; or, if an ASK has named it recently, `askedServerKeepMilliseconds` after the last ASK.
     private func retireUnmappedNodes() {
         let now = loop.nowMilliseconds
         let graceMilliseconds = 2 * configuration.responseDeadlineMilliseconds

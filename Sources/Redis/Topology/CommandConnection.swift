@@ -1,11 +1,11 @@
 import Reactor
 
-/// A connection for all commands that are not a lane's script calls: look-ups at a Sentinel, look-ups of a cluster's
-/// slots, and the commands of ``PrimaryConnections``. It allocates memory for each reply, and does not reconnect. A
-/// lane's script calls use ``RedisConnection``, which allocates nothing.
+/// A connection for look-ups at a Sentinel, look-ups of a cluster's slots, and the commands of
+/// ``PrimaryConnections``. It allocates memory for each reply, and does not reconnect. A lane's script calls use
+/// ``RedisConnection``, which allocates nothing.
 ///
 /// Each command gets its reply, or the error that ended the connection, exactly once and in the order of the
-/// commands. After `close`, no completion is called.
+/// commands. `close` drops the completions of waiting commands. A command that is sent after the end fails at once.
 final class CommandConnection {
     typealias Completion = (Result<RedisValue, RedisError>) -> Void
 

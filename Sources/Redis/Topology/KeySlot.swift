@@ -3,7 +3,7 @@ struct KeySlot: Equatable {
     /// The number of slots. It is the same in every cluster.
     static let slotCount = 16_384
 
-    /// 0 through 16,383: the CRC16 of the key's hash tag, modulo `slotCount`.
+    /// 0 through 16,383: the CRC16 of the key's hash tag, or of a key without one, modulo `slotCount`.
     var slot: Int
     /// A hash of the whole key. It is never 0, because 0 means that there is no key.
     var fingerprint: UInt64
@@ -29,8 +29,8 @@ struct KeySlot: Equatable {
     }
 }
 
-/// A hash of a key. Equal keys have equal hashes, and different keys almost never do. It is cheap: one multiplication
-/// for each eight bytes.
+/// A hash of a key. Equal keys have equal hashes, and different keys almost always have different hashes. The hash is
+/// cheap: one multiplication for each eight bytes.
 public struct KeyFingerprint {
     private var hash: UInt64 = 0xCBF2_9CE4_8422_2325
 

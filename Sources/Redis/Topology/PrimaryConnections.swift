@@ -2,8 +2,9 @@ import Reactor
 
 /// Connections to the primaries of any topology, for code outside the lanes.
 ///
-/// Each call runs its own loop, and blocks its thread until the answers arrive, at most for a few times the
-/// configured deadline. A call also ends, without answers, when `isCancelled` returns true. By default, `isCancelled`
+/// Each call runs the object's own loop, and blocks its thread until the answers arrive. The call ends with errors
+/// instead of answers if the servers stay silent for the configured deadline, if the search for the primaries or the
+/// exchange of commands takes `blockedMillisecondsMax`, or if `isCancelled` returns true. By default, `isCancelled`
 /// returns true when the task is cancelled. Not thread-safe.
 final class PrimaryConnections {
     /// A command and the server that gets it.
@@ -11,8 +12,8 @@ final class PrimaryConnections {
     /// The result of one command.
     typealias Answer = Result<RedisValue, RedisError>
 
-    /// The longest time that a call waits for its replies. A connection's own deadline ends a call to a
-    /// silent server, but not to a server that keeps sending.
+    /// The longest time that one step of a call waits: a search for the primaries, or an exchange of commands and
+    /// replies. A connection's own deadline ends a step with a silent server, but not with a server that keeps sending.
     static let blockedMillisecondsMax: Int64 = 60_000
     /// How often a waiting call asks `isCancelled`.
     private static let cancellationCheckMilliseconds: Int64 = 50
@@ -140,7 +141,7 @@ final class PrimaryConnections {
         return transmit(asking + [(redirection.location, command.words)]).last ?? answer
     }
 
-    /// Sends all commands at once. Does not follow redirections to other servers, but returns them as errors.
+    /// Sends all commands at once. Does not follow redirections to other servers, but returns them as error replies.
     func transmit(_ commands: [Command]) -> [Answer] {
         var results = [Answer?](repeating: nil, count: commands.count)
         var answerCount = 0
@@ -171,8 +172,7 @@ final class PrimaryConnections {
         return connection
     }
 
-    /// Runs the loop until `value` returns a value. A silent server reaches its connection's deadline;
-    /// `blockedMillisecondsMax` ends a call to a server that keeps sending.
+    /// Runs the loop until `value` returns a value.
     ///
     /// - Returns: nil if `blockedMillisecondsMax` has passed or `isCancelled` has returned true.
     private func turnUntil<Value>(_ value: () -> Value?) -> Value? {

@@ -2,8 +2,11 @@
 /// was replaced (R24).
 ///
 /// In a cluster, each text is under one key at each of the ``SlotAnchors``. For code outside the lanes, with
-/// the same configuration as the lanes. Each call runs its own loop, and blocks its thread until the answers
-/// arrive, at most for a few times the configured deadline. Not thread-safe. No call is repeated.
+/// the same configuration as the lanes. Not thread-safe. No call is repeated.
+///
+/// Each call runs the object's own loop, and blocks its thread until the answers arrive. The call ends without answers
+/// if the servers stay silent for the configured deadline, if the search for the primaries or one exchange of commands
+/// takes a minute, or if the task is cancelled.
 public final class PrimaryMarks {
     /// A primary, and its answers to one `read`.
     public struct Primary: Sendable {
@@ -53,8 +56,8 @@ public final class PrimaryMarks {
 
     // MARK: - Reading
 
-    /// Reads the marks under these names on every primary. The result leaves out a primary that does not
-    /// answer, or that serves no anchor.
+    /// Reads the marks under these names on every primary. The result leaves out a primary that does not answer, that
+    /// refuses to read a mark, or that serves no anchor.
     ///
     /// - Throws: if the primaries cannot be found.
     public func read(_ names: [String]) throws(RedisError) -> [Primary] {
@@ -79,8 +82,8 @@ public final class PrimaryMarks {
     private func read(_ names: [String], at location: RedisURL.Location, _ anchors: [Int]) -> Primary? {
         guard case .success(let reply)? = connections.transmit([(location, Self.words("INFO", "server"))]).first
         else { return nil }
-        // A user without the permission for INFO gets no run id. Then the worker notices a
-        // restart of the primary only by missing marks.
+        // A user without the permission for INFO gets no run id. Then the worker notices a restart of the primary only
+        // by missing marks.
         let server = ServerInformation(reply: reply)
         var texts: [String?] = []
         for start in stride(from: 0, to: names.count, by: Self.marksPerBatchMax) {

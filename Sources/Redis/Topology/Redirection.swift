@@ -43,7 +43,7 @@ extension RedisURL.Location {
     private static let hostBytesMax = 255
 
     /// Creates a server's location as another server announced it. Returns nil if the host or the port is
-    /// invalid.
+    /// invalid, or if the host is missing and the answering server is on a Unix socket.
     init?(announced host: String, port: UInt64, by answeringServer: RedisURL.Location) {
         guard let port = UInt16(exactly: port), port > 0, host.utf8.count <= Self.hostBytesMax, !host.utf8.contains(0)
         else { return nil }

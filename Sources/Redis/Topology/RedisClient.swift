@@ -1,9 +1,9 @@
 import Reactor
 
-/// A lane's access to Redis: to one server, to a primary that Sentinels watch, or to a cluster. It returns
-/// the connection for a key.
+/// Access to Redis for a lane or another event loop: to one server, to a primary that Sentinels watch, or to a
+/// cluster. It returns the connection for a key.
 ///
-/// Only the lane's thread uses it. Returning a connection allocates nothing. The connections report their
+/// Only the loop's thread uses it. Returning a connection allocates nothing. The connections report their
 /// events directly to the handler.
 public final class RedisClient {
     private enum Kind {
@@ -16,8 +16,8 @@ public final class RedisClient {
 
     /// - Parameters:
     ///   - handler: held weakly.
-    ///   - makeSession: called once for each server, with the configuration of the server's connection. All
-    ///     calls to the server go through this session.
+    ///   - makeSession: called for each new connection, with the connection's configuration. All calls on the
+    ///     connection go through this session.
     public init(
         loop: EventLoop,
         configuration: RedisConfiguration,
@@ -48,7 +48,7 @@ public final class RedisClient {
         }
     }
 
-    /// Connects, and stays connected until `close`. Call it once.
+    /// Connects, and connects again after each loss, until `close`. Call it once.
     public func connect() {
         switch kind {
         case .single(let connection), .sentinel(let connection, _): connection.connect()
@@ -77,7 +77,7 @@ public final class RedisClient {
         }
     }
 
-    /// The number of servers that have keys but take no calls now.
+    /// The number of servers that have keys but take no calls now; 1 while the servers of a cluster are unknown.
     public var unavailableServers: Int {
         switch kind {
         case .single(let connection), .sentinel(let connection, _): connection.isReady ? 0 : 1
@@ -101,8 +101,8 @@ public final class RedisClient {
 
     /// Returns the connection for one call with this key. The caller must issue the call at once.
     ///
-    /// - Returns: nil if the key's server is not ready or is unknown. The caller may ask again after
-    ///   `redisReady`.
+    /// - Returns: nil if the key's server is not ready or is unknown, or if it has no room for a call that an ASK
+    ///   redirects to it. The caller may ask again after `redisReady`, or in a cluster after a pause.
     public func connection(for key: UnsafeRawBufferPointer) -> RedisConnection? {
         switch kind {
         case .single(let connection), .sentinel(let connection, _): connection.isReady ? connection : nil

@@ -1,13 +1,13 @@
 /// Reads data from the primaries and never writes. For code outside the lanes, with the same configuration
 /// as the lanes.
 ///
-/// Each call runs its own loop, and blocks its thread until the answer arrives. Not thread-safe.
+/// Each call runs the object's own loop, and blocks its thread until the answer arrives. Not thread-safe.
 public final class RedisQueries {
     /// Fields of a hash with their values, in the server's order.
     public typealias Hash = [(field: [UInt8], value: [UInt8])]
 
-    /// The maximum number of attempts at one command. A command needs a further attempt if the cluster has changed or
-    /// a connection was lost.
+    /// The maximum number of attempts at one command. A command is attempted again after every error that is not proven
+    /// to be its own (`RedisError.isRetriable`). SCAN is attempted only once.
     static let attemptsMax = 5
     /// The maximum number of commands that are sent before their replies are read.
     static let pipelinedCommandsMax = 512
@@ -83,8 +83,8 @@ public final class RedisQueries {
 
     /// Finds the keys that match a glob pattern on all primaries. Returns each key once.
     ///
-    /// A key that is created or deleted during the scan may be missing or present. A complete scan finds all
-    /// other keys.
+    /// A key that is created, deleted or moved to another primary during the scan may be missing or present. A complete
+    /// scan finds all other keys.
     ///
     /// - Returns: the keys. `isComplete` is false if the scan ended early, at `keysMax` keys or after
     ///   `stepsMax` steps on one server.
@@ -144,7 +144,7 @@ public final class RedisQueries {
     // MARK: - Commands
 
     /// Sends one command for each key, all at once, to the servers of the keys. Repeats failed commands after
-    /// a new search for the servers.
+    /// a new search for the servers, up to `attemptsMax` attempts.
     private func send(_ keyCommands: [(key: [UInt8], command: [[UInt8]])]) throws(RedisError) -> [RedisValue] {
         var replies = [RedisValue](repeating: .null, count: keyCommands.count)
         var unansweredIndices = Array(keyCommands.indices)

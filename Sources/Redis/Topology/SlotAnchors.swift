@@ -9,13 +9,13 @@ struct SlotAnchors {
     static let slotsPerAnchor = 128
     static let count = KeySlot.slotCount / slotsPerAnchor
 
-    /// One tag for each block of ``slotsPerAnchor`` slots, with its slot, in the order of the slots.
+    /// In a cluster, one tag for each block of ``slotsPerAnchor`` slots, with its slot, in the order of the slots.
     let tags: [(tag: String, slot: Int)]
 
     /// The only tag, for a server without a cluster.
     static let ofSingleServer = SlotAnchors(tags: [("causeway/mark", 0)])
 
-    /// The tags for a cluster. The first access calculates them from some thousand checksums.
+    /// The tags for a cluster. The first access calculates them from some hundred checksums.
     static let ofCluster: SlotAnchors = {
         var tagsByBlock: [Int: (tag: String, slot: Int)] = [:]
         var number = 0

@@ -7,14 +7,14 @@ struct SlotMap: Equatable {
     static let unowned = UInt16.max
 
     private(set) var primaries: [RedisURL.Location] = []
-    /// Replicas. They can be asked for the slots if no primary answers.
+    /// Replicas, which can also be asked for the slots.
     private(set) var replicas: [RedisURL.Location] = []
     /// For each slot: the index of its server in `primaries`, or `unowned`.
     private(set) var owners = [UInt16](repeating: unowned, count: KeySlot.slotCount)
 
     /// Reads the reply to CLUSTER SLOTS. Each entry has the first and last slot of a range, the primary and
     /// its replicas. Only the host and the port of a server are used. Returns nil if the reply has another
-    /// form.
+    /// form, too many slots or too many primaries.
     ///
     /// - Parameter answeringServer: the server that sent the reply. A server that is listed without a host, or with
     ///   `?`, has the host of this server.

@@ -93,7 +93,7 @@ class HelmTest(unittest.TestCase):
         self.assertIn(f"//{service}.push.svc:", ask["args"][-1])
 
     def test_the_program_asks_a_host_by_its_name(self):
-        """A Service has no fixed address, only a name."""
+        """The pod of `helm test` knows the Service only by its name."""
 
         class Page(http.server.BaseHTTPRequestHandler):
             def do_GET(self):

@@ -90,7 +90,7 @@ class Alerts(unittest.TestCase):
         tests = []
         for case in cases:
             for part in case["quiet"]:
-                # Evaluates the rule each minute, as long as the case has samples.
+                # Evaluates the rule each minute, up to the time at which the firing case is evaluated.
                 first = seconds(part.get("from", "1m")) // 60
                 for minute in range(first, seconds(case["fires"]["at"]) // 60 + 1):
                     tests.append(unit_test(case, part, f"{minute}m", fired=False))
@@ -102,8 +102,7 @@ class Alerts(unittest.TestCase):
         self.check(list(merged.values()))
 
     def test_the_cause_of_each_is_made_to_happen(self):
-        """The tests of whole workers cause each alert. promtool then evaluates these rules over the workers'
-        metrics."""
+        """The tests of whole workers expect each alert to fire, and name no alert that does not exist."""
         swift = "".join(file.read_text() for file in (chart.root / "Tests/EndToEndTests").glob("Alert*Tests.swift"))
         fired = {name for call in re.findall(r'firing:((?:\s*"\w+",?)+)', swift) for name in re.findall(r"\w+", call)}
         self.assertEqual(fired, set(rules))

@@ -30,8 +30,7 @@ def patterns(part, path):
 
 APP = {"bundleId": "com.example.ride", "teamId": "A1B2C3D4E5", "keyId": "F6G7H8I9J0"}
 
-# Texts for each key, some valid and some invalid. The program, the file's schema and the chart must agree on
-# each.
+# Texts for each key, some valid and some invalid. The program must refuse each text that the chart's schema refuses.
 TEXTS = {
     "kafka.bootstrapServers": [
         "kafka", "kafka:9092", "a:1,b:65535", "[::1]:9092", "::1:9092", "[::1]", "SASL_SSL://a:9093", "kafka:9x", "kafka:", ":9092", "a,,b",

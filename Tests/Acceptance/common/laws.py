@@ -21,7 +21,7 @@ class Law:
 
 
 def percentile(values, share):
-    """Returns the value that this share of all values does not exceed."""
+    """Returns the value that this share of all values does not exceed; 0 without values."""
     if not values:
         return 0
     ordered = sorted(values)

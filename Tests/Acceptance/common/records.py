@@ -8,7 +8,8 @@ class Unreadable(Exception):
 
 
 def lines(path):
-    """Yields each line of a file as an object. Raises Unreadable if the last line is incomplete."""
+    """Yields the number and the object of each line. Raises Unreadable if the file cannot be read, or a line is
+    incomplete or no JSON object."""
     try:
         with open(path, encoding="utf-8") as file:
             for number, line in enumerate(file, 1):

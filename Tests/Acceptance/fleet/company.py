@@ -140,7 +140,7 @@ class Company:
 
     def _take_pushes(self):
         """Returns the accepted pushes of the company: pairs of token and state for members, and the states of
-        starts. The log keeps the others."""
+        starts. The log keeps only the pushes of the load."""
         states, starts = {command["state"] for command in self._crowd.commands}, set(self._starts.values())
         pushes = {"members": [], "starts": []}
         path = self.deployment.path("pushes.jsonl")

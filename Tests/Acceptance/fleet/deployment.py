@@ -262,7 +262,7 @@ class Deployment:
             return json.load(answer)
 
     def check(self):
-        """Fails if a process has ended that was not stopped."""
+        """Fails if one of `parts` has ended that was not stopped. The workers are not among them."""
         for part in self.parts.values():
             if not part.is_running():
                 raise Failure(f"{part.name} has ended; see {part.log}")

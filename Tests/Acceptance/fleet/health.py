@@ -115,11 +115,11 @@ class Health:
         self._within_seconds(what, lambda: f"{worker.name} answers" if get(worker, "/livez")[0] else "")
 
     def check_behind(self, what, workers, records):
-        """Checks that the lag of all partitions together is at least this number of records."""
+        """Checks that the lag of all partitions of commands together is at least this number of records."""
         self._within_seconds(what, lambda: self._fault_of_lag(workers, lambda lag: lag >= records))
 
     def check_caught_up(self, what, workers):
-        """Checks that there is no lag."""
+        """Checks that the partitions of commands have no lag."""
         self._within_seconds(what, lambda: self._fault_of_lag(workers, lambda lag: lag == 0))
 
     @staticmethod

@@ -1,4 +1,5 @@
-"""The part of Kafka's protocol that a gate must understand: frames, primitive types, and the messages of a group's members."""
+"""The part of Kafka's protocol that a gate must understand: frames, primitive types, and the messages of a group's
+members."""
 
 import struct
 
@@ -82,7 +83,7 @@ class Reader:
         return self._take(self._counted(">i")) or b""
 
     def list(self, element):
-        """Yields the elements of a list; nothing for a null list."""
+        """Returns the elements of a list; an empty list for a null list."""
         return [element() for _ in range(self._counted(">i"))]
 
     def tags(self):

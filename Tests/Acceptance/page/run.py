@@ -210,7 +210,7 @@ def check_keyboard(browser, checks):
 
 
 def check_end(browser, demo, simulator, checks):
-    """Compares the final counts on the page with those of the simulator."""
+    """Compares the final counts on the page with those of the simulator and of the demo."""
     browser.until("['over', 'failed'].includes(document.body.dataset.phase)", 90, "the demo ends")
     summary, stats = fetch(f"{simulator}/summary"), fetch(f"{simulator}/stats")
     browser.until(f"document.querySelector('#pushes b').dataset.value == '{stats['accepted']}'", 10, "the page has the last push")
@@ -388,8 +388,8 @@ def check_by_hand(quick, browser, checks):
     checks.soon(lambda: browser.evaluate(NUMBER.format("#commands")) == 5, 20, "commands with a result: 5")
     # Read the count of pushes only now: before the last result, the simulator may still get a push.
     accepted = fetch(f"{quick.simulator}/stats")["accepted"]
-    # There are four pushes, or three if the token was still unknown: then the first update was held, and the
-    # next one replaced it.
+    # There are four pushes, or three if the token was still unknown: then updates were held, and a later one replaced
+    # them.
     checks.soon(lambda: browser.evaluate(NUMBER.format("#pushes")) == accepted in (3, 4), 5, f"pushes: {accepted}")
     text = browser.evaluate("document.getElementById('saved').innerText")
     checks.that(f"{(5 - accepted) * 20}.0 %" in text, f"the share that was saved: {text!r}")

@@ -118,8 +118,8 @@ class Schemas(unittest.TestCase):
                 value, is_repeated = read(line)
                 is_valid = validator.is_valid(value)
             except (ValueError, RecursionError) as error:
-                # The line has two JSON texts. The program reads it as two records, which a producer cannot
-                # write as one Kafka record.
+                # The line goes on after its JSON value. The program reads the rest as another record, so the two
+                # verdicts cannot be compared.
                 if "Extra data" in str(error):
                     continue
                 is_valid = False

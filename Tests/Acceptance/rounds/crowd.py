@@ -21,7 +21,7 @@ SHOWN_SECONDS = 3_600
 
 
 class Crowd:
-    """An audience with `count` members at the beginning and `later` phones that join later."""
+    """An audience with `count` members at the beginning and `joiner_count` phones that join later."""
 
     def __init__(self, deployment, count, joiner_count=0):
         self.deployment, self.count, self.phones = deployment, count, count + joiner_count

@@ -75,7 +75,7 @@ def is_joined_during(member, command):
 
 def check_repeats(evidence, options):
     """No member gets a state twice. The exceptions are members that joined during the command and, after a
-    crash, members reached since the last checkpoint."""
+    crash, members reached since the last checkpoint. Further pushes are allowed after a loss of Redis' data."""
     law = Law("nobody is sent a state twice, except after a crash members reached since the last checkpoint")
     repeat_count, shown, ages = 0, 0, []
     # Members whose data was lost join again. Another fan-out of the same command may then reach them.
@@ -102,7 +102,7 @@ def check_repeats(evidence, options):
 
 
 def check_push_count(evidence, options):
-    """The number of pushes is at most the number of members times (completed fan-outs + 1)."""
+    """The number of accepted pushes is at most the number of members times (completed fan-outs + 1)."""
     law = Law("no more pushes than members x (completed rounds + 1)")
     # After a loss of Redis' data, the newest command is fanned out a second time.
     completed = sum(command.outcome == "delivered" for command in evidence.commands) + len(evidence.wipes)
@@ -132,8 +132,8 @@ def check_takeover(evidence, options):
 
 
 def check_alerts(evidence, options):
-    """A member from before the first command to the end hears each alert once, or a newer one instead. After
-    a crash it may hear an alert again that was just sent."""
+    """A member from before the first command to the end hears each alert once, or a newer one instead. After a crash it
+    may hear again an alert that was just sent. After a loss of Redis' data it may also miss an alert."""
     law = Law("every alert is heard once, or a newer one in its place")
     ringing = [command for command in evidence.commands if command.alert is not None]
     order = {command.alert: command.order for command in ringing}
@@ -179,7 +179,7 @@ def check_alerts(evidence, options):
 
 def check_results(evidence, options):
     """The results of the ranges cover each segment once and add up to the command's result, which adds up to
-    the members. A repeated result equals the first one."""
+    the members. A repeated result equals the first one, except after a loss of Redis' data."""
     law = Law("ranges' results add up to the command's, and that to the members")
     members_min = sum(member.is_in_throughout for member in evidence.members.values())
     members_max, repeat_count, result_count = len(evidence.members), 0, 0
@@ -233,7 +233,8 @@ def check_sums(law, command, ranges, members_min, members_max):
 
 
 def check_counts(evidence, options):
-    """The results count as many delivered members as the log has. After a crash the log may have more."""
+    """The results count as many delivered members as the log has, except late joiners. After a crash or a loss of
+    Redis' data, the log may have more."""
     law = Law("results count as delivered the members in the log: no more, and without a crash no fewer")
     measured = []
     for command in evidence.commands:
@@ -257,7 +258,8 @@ def check_counts(evidence, options):
 
 
 def check_leavers(evidence, options):
-    """A member gets no push after its leave, its newer token or its death was acknowledged."""
+    """A member gets no push later than `options.leave` ms after its leave, its newer token or its death was
+    acknowledged."""
     law = Law(f"nothing is sent {options.leave} ms after a leave, a newer token or a death was acknowledged")
     dead_since = {}
     for activity, time in evidence.invalidations:
@@ -279,8 +281,7 @@ def check_leavers(evidence, options):
 
 
 def check_deaths(evidence, options):
-    """Each phone that answered 410 has an invalidation and a result of its own, and no other phone has
-    either."""
+    """Each phone whose token got 410 has an invalidation and a result of its own, and no other phone has either."""
     law = Law("each dead token has an invalidation and a result, and nobody else has")
     refused_activities = {push.activity for push in evidence.pushes if push.status == 410}
     result_activities = [activity for command in evidence.commands for activity, outcome in command.refusals if outcome == "unregistered"]

@@ -2,8 +2,8 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// Each verdict of Redis on a command either gives the command its outcome or permits its push. The push then has the
-/// timestamp and the token that Redis has admitted.
+/// A verdict of Redis can give a command its outcome or permit its push. An update or end is sent with the timestamp
+/// and the token of the verdict; a start, with the token that Redis has found for its device before.
 @Suite struct AdmissionTests {
     static let start = CoreHarness.startSeconds
 

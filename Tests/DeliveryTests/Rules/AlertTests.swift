@@ -2,7 +2,8 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// An alert that has not been sent moves to the newer state. The alert's record settles with that state.
+/// An alert that APNs has not accepted moves to a newer state, and its record settles with that state. An alert that is
+/// too old or does not fit is left out.
 @Suite struct AlertTests {
     static func carried(_ second: Int64) -> String { #"{"aps":{"alert":\#(CommandText.alert(second)),"# }
 
@@ -134,7 +135,7 @@ import Testing
         #expect(core.settlements == ["u2 accepted", "u1 notShown"])
     }
 
-    /// The alert of u1 moves from u2 to u3. If u2 were settled in Redis, Redis would forget the alert.
+    /// The alert of u1 moves from u2 to u3. If u2 were settled in Redis, Redis would count the alert as replaced.
     @Test func `A carrier that was admitted and then overtaken is not settled`() {
         let core = CoreHarness()
         core.receive(.alert(1), .update(2))
@@ -190,8 +191,7 @@ import Testing
 
     // MARK: - In order
 
-    /// A registration releases an older alert while a newer alert is in flight. A long test that emptied
-    /// Redis found this case.
+    /// A registration releases an older alert while a newer alert is in flight.
     @Test(arguments: [false, true]) func `An older alert is not rung after a newer one`(isOnItsWay: Bool) throws {
         let core = CoreHarness()
         core.receive(.alert(4))

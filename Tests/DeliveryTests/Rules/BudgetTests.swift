@@ -2,8 +2,9 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// The core requests a priority and the reserve from Redis for each command, and sends with the priority that Redis
-/// permits. It reports each 429 to Redis, and refunds the draw of a start that is not sent.
+/// The core tells Redis which priority a command requests and whether the command may use the reserve, and sends with
+/// the priority that Redis permits. The core reports each 429 of an update or end to Redis, and refunds the draw of a
+/// start whose push was never attempted.
 @Suite struct BudgetTests {
     @Test(
         arguments: [
@@ -255,7 +256,7 @@ import Testing
         #expect(core.settlements.filter { $0 == "s1 refunded" }.count == 1)
     }
 
-    /// The start was sent at least once, so the core does not refund its draw.
+    /// A push of the start was attempted, so the core does not refund the start's draw.
     @Test(arguments: [PushResult.Disposition.retryLater, .retryNow, .rejected, .tokenDead, .ambiguous])
     func `A start that was tried keeps its draw`(disposition: PushResult.Disposition) {
         let core = CoreHarness()

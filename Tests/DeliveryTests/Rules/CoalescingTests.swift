@@ -2,7 +2,8 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// Waiting commands: newer states replace older ones before Redis learns about them. (R12)
+/// A newer state replaces an older one of its activity that still waits in the lane, before Redis learns of the older
+/// one. (R12)
 @Suite struct CoalescingTests {
     @Test func `Only the newest state of a batch reaches Redis`() {
         let core = CoreHarness()

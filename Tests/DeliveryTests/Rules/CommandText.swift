@@ -1,5 +1,5 @@
-/// Records as a producer writes them. A command's id says what it is: `u3` is the update of second 3, `b.e4`
-/// the end of activity `b` at second 4. Seconds count from the test's start.
+/// Records as a producer writes them. Unless a test sets another id, a command's id says what the command is: `u3` is
+/// the update of second 3, `b.e4` the end of activity `b` at second 4. Seconds count from the test's start.
 enum CommandText {
     static let app = "com.example.match"
 
@@ -27,7 +27,7 @@ enum CommandText {
         )
     }
 
-    /// The alert in the update of this second.
+    /// The alert of an update or end of this second, if it has one.
     static func alert(_ second: Int64) -> String { #"{"title":"Goal","body":"\#(second) : 0"}"# }
 
     static func end(

@@ -2,8 +2,9 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// No type of the app can decode a command's content. The core refuses the command as invalid, or only counts
-/// it, as the app's configuration says. (`apps.<name>.shapes`)
+/// A command's content cannot be decoded: by no type of the app, or, for a start, not by the type that the start names.
+/// The core refuses the command as invalid, or sends it and counts it with a warning, as the app's configuration says.
+/// (`apps.<name>.shapes`)
 @Suite struct ContractTests {
     /// The shapes of the app of ``CommandText``. Its updates have the content state `{"n":…}`.
     private static let shapes = """
@@ -38,8 +39,7 @@ import Testing
     @Test(arguments: [
         (#"{"n":"1"}"#, #"aps.content-state.n: "1" must be int (at byte "#),
         (#"{"n":1,"who":{"name":7}}"#, "aps.content-state.who.name: 7 must be string (at byte "),
-        // Neither type accepts the state. The message comes from the first type, because it decodes more of
-        // the state.
+        // Neither type accepts the state. The message comes from `Match`, because `Match` decodes more of the state.
         (#"{"n":1,"who":{}}"#, "aps.content-state.who.name: missing, must be string (at byte "),
         (#"{"rows":[1,2,null]}"#, "aps.content-state.rows[2]: null must be int (at byte "),
     ])
@@ -131,8 +131,8 @@ import Testing
         #expect(core.deadLetters.count == 1 && core.unansweredCalls == ["admit u1"])
     }
 
-    /// The core remembers states that passed the check. It must not take a wrong state for a remembered one,
-    /// even if both use the same place in the table, or another app has the same bytes.
+    /// The core remembers its verdicts on recent states. It must not give a state the verdict of another one, even if
+    /// both use the same place in the table, or another app has the same bytes.
     @Test func `Each of many states gets its own verdict, also when it comes again`() {
         let core = CoreHarness(applications: [CommandText.app, "com.example.other"]) {
             $0.recordsMax = 65_536
@@ -173,8 +173,8 @@ import Testing
             }
         }
         #expect(core.delivery.statesCompared == 3)
-        // A detail contains the byte's position in its record. The tenth record's `id` has one digit more, so
-        // each detail has two texts.
+        // A detail contains the byte's position in its record. The `id` of each state's tenth record has one digit
+        // more, so each detail has two texts.
         let details = core.deadLetters.map(\.detail)
         #expect(Set(details).count == (details.isEmpty ? 0 : 6), "\(Set(details))")
     }

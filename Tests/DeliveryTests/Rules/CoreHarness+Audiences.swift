@@ -13,7 +13,8 @@ extension CoreHarness {
         var leftAtMilliseconds: Int64
     }
 
-    /// Takes the next command to an audience, as the core of audiences does.
+    /// Takes the next command to an audience or a channel, as the core of audiences does. Returns nil if no command is
+    /// ready.
     func takeHandover() -> UInt32? {
         guard let record = delivery.nextHandover else { return nil }
         delivery.handoverTaken()
@@ -42,9 +43,9 @@ extension CoreHarness {
         return (change.member, seen)
     }
 
-    /// Notifies all audiences of the next change.
+    /// Takes the next change, and tells the core that all audiences of the change are notified.
     ///
-    /// - Returns: the change with the audiences that were notified; nil if there is no change.
+    /// - Returns: the change; nil if there is none.
     @discardableResult
     func notifyAudiences() -> SeenChange? {
         guard let (member, change) = takeChange() else { return nil }
@@ -53,7 +54,7 @@ extension CoreHarness {
         return change
     }
 
-    /// The audiences that a member has left, encoded as in a reply of Redis.
+    /// The audiences that a member has left, and the time, encoded as in a reply of Redis.
     static func departures(_ audiences: String..., at milliseconds: Int64) -> [UInt8] {
         let time = (0..<AudienceDepartures.timeBytes).map { UInt8(truncatingIfNeeded: milliseconds >> ($0 * 8)) }
         return time + audiences.flatMap { name in withUnsafeBytes(of: digest(name).value.littleEndian) { Array($0) } }

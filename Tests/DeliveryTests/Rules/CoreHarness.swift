@@ -30,7 +30,7 @@ final class CoreHarness {
     private(set) var calls: [StoreCall<[UInt8]>] = []
     /// Pushes without an answer, oldest first.
     private(set) var pushes: [UInt32] = []
-    /// The time when each record's push was sent, in milliseconds.
+    /// When each record's last push was sent, by the wall clock in milliseconds.
     private var sentMilliseconds: [UInt32: Int64] = [:]
     /// Productions without a delivery report, oldest first.
     private(set) var productions: [Production] = []
@@ -39,9 +39,10 @@ final class CoreHarness {
     private(set) var deadLetters: [SeenDeadLetter] = []
     private(set) var invalidations: [SeenInvalidation] = []
     private(set) var deferrals: [SeenDeferral] = []
-    /// Commands whose trace was exported without a result.
+    /// Superseded commands that are only counted and have no result, but whose trace is exported.
     private(set) var traces: [String] = []
-    /// The settlements that the settle script got, as `u1 accepted` or `u1 limited`.
+    /// All calls so far that settle an outcome, or report a limit, a dead token, a refund or notified audiences. An
+    /// entry is `u1 accepted`, for example, or `u1 limited`. Reports to the timetable of lifetimes are left out.
     private(set) var settlements: [String] = []
     /// For each settlement of an activity: the version whose alert APNs accepted; nil if none.
     private(set) var settledAlerts: [Version?] = []
@@ -70,8 +71,8 @@ final class CoreHarness {
         registrationsPartition = assign(.registrations)
     }
 
-    /// Assigns partition 0 of each topic again, from its beginning. Records below the offset count as records
-    /// that were settled before Redis lost its data.
+    /// Assigns partition 0 of the commands and of the registrations again, from the beginning. Records below the
+    /// offset, or named in the metadata, count as records that were settled before Redis lost its data.
     func readAgain(below offset: Int64, metadata: [UInt8] = []) {
         for partition in [commandsPartition, registrationsPartition] {
             delivery.release(partition: partition, now: now)
@@ -92,7 +93,7 @@ final class CoreHarness {
 
     // MARK: - Kafka
 
-    /// Receives commands as one batch, at the next offsets.
+    /// Receives records as one batch, at the next offsets.
     func receive(_ records: String..., partition: UInt32? = nil) {
         for record in records { receiveOne(record, partition: partition ?? commandsPartition) }
         endBatch()
@@ -143,7 +144,7 @@ final class CoreHarness {
         collect()
     }
 
-    /// Reports the delivery of the oldest production of a kind.
+    /// Gives the core Kafka's report on the oldest production of a kind.
     func report(_ report: ProductionReport, on kind: Production.Kind) {
         guard let position = productions.firstIndex(where: { $0.kind == kind }) else {
             Issue.record("nothing of the kind is in the producer")
@@ -262,7 +263,7 @@ final class CoreHarness {
 
     // MARK: - APNs
 
-    /// Offers one free stream, which the core's next push takes.
+    /// Offers one free stream, which the core's next push takes. Returns nil if the core sends no push.
     @discardableResult
     func push(application: UInt16 = 0, environment: DeviceEnvironment = .production) -> SeenPush? {
         let pool = PoolIdentifier(application: application, environment: environment)
@@ -317,7 +318,7 @@ final class CoreHarness {
         collect()
     }
 
-    /// Lets Redis permit the oldest command that waits for Redis, takes its push, and answers the push.
+    /// Lets Redis permit the oldest command that waits for Redis, offers a stream, and answers the oldest push.
     func admitAndAnswer(_ disposition: PushResult.Disposition = .accepted) {
         reply(.send)
         push()
@@ -348,7 +349,7 @@ final class CoreHarness {
         collect()
     }
 
-    /// Takes all actions that the core has ready.
+    /// Takes all store calls and productions that the core has ready.
     private func collect() {
         while let call = delivery.withNextStoreCall(now: now, { $0.map { Array($0) } }) {
             delivery.storeCallTaken()

@@ -2,8 +2,8 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// With `kafka.supersededResults: counted`, a command that is merged before Redis has seen it has no result.
-/// The result of the newer command counts it.
+/// With `kafka.supersededResults: counted`, most commands that are replaced before Redis has seen them have no result
+/// of their own. The result of the newer command counts them. With `countedWhenBehind`, this applies only in a backlog.
 @Suite struct CountingTests {
     private func countingCore(_ change: (inout DeliveryConfiguration) -> Void = { _ in }) -> CoreHarness {
         CoreHarness {
@@ -214,8 +214,8 @@ import Testing
         #expect(counts(core) == ["u2 accepted 1", "u5 accepted 2"])
     }
 
-    /// A newer state may count a superseded alert only if it has an alert itself; u5 has none. Simulation
-    /// seed 12038 of `pace` found an alert that had no result although no newer alert replaced it.
+    /// A newer state may count a superseded alert only if the newer state has an alert of its own; u5 has none.
+    /// Simulation seed 12038 of `pace` found an alert that had no result although no newer alert replaced it.
     @Test func `A superseded alert has its own result`() {
         let core = countingCore()
         core.receive(.alert(4))

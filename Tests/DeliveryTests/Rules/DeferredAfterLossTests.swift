@@ -23,10 +23,10 @@ import Testing
         #expect(core.outcomes.count { $0 == "u1 accepted" } == 1)
     }
 
-    /// A known gap: another worker sends the original record's state without its alert (R25). The deferred
-    /// record is then a duplicate, so its alert never rings. The phone shows the right state. The gap needs
-    /// an outage of APNs, a loss of Redis and a new owner while the alert is still young enough (5 minutes).
-    /// Closing it could ring an alert twice, because Redis no longer knows whether the alert rang.
+    /// A known gap: another worker sends the original record's state without its alert (R25). The deferred record is
+    /// then a duplicate, so its alert never rings. The phone shows the right state. The gap needs a deferred alert, a
+    /// loss of Redis and a new owner while the alert is still young enough (5 minutes). Closing the gap could ring an
+    /// alert twice, because Redis no longer knows whether the alert rang.
     @Test func `Another worker sends the state without its alert`() throws {
         let deferred = try deferAlert(Self.core())
         let core = Self.core()
@@ -78,7 +78,7 @@ import Testing
         return deferred
     }
 
-    /// Sends all commands that wait.
+    /// Lets Redis permit all commands that wait, and lets APNs accept their pushes.
     ///
     /// - Returns: the bodies of the pushes.
     private static func carryAll(_ core: CoreHarness) -> [String] {

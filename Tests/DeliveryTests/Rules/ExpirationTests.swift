@@ -63,8 +63,8 @@ import Testing
         #expect(push.expiration == CoreHarness.startSeconds + 600 + 600)
     }
 
-    /// The pool accepts nothing. An update or an end without an expiration expires after the time for which
-    /// APNs would store it.
+    /// APNs accepts no push. An update or an end without an expiration expires after the time for which APNs would
+    /// store it.
     @Test func `A state waits for its pool no longer than APNs would store it`() {
         let core = CoreHarness()
         core.receive(.update(1), .end(1, of: "b"))

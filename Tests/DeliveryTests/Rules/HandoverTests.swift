@@ -3,8 +3,8 @@ import Testing
 
 @testable import Delivery
 
-/// A partition moves to its next owner. The commit's metadata has the settled offsets above the committed one, and the
-/// next owner skips these records. (R10)
+/// A partition moves to its next owner. The commit's metadata has the settled offsets above the committed one, except
+/// those of records that must be read again with another one. The next owner skips the records in the metadata. (R10)
 @Suite struct HandoverTests {
     /// Revokes the partition of commands, and assigns it again with the offset and metadata that it had committed.
     /// `spoil` may change the metadata before. Returns how many settled offsets the core took from the metadata; nil if
@@ -102,8 +102,8 @@ import Testing
         #expect(progress == PartitionProgress(committableOffset: 0, metadata: []))
     }
 
-    /// The first command gave its token to the second one in memory only. If a worker read only the second
-    /// one again, the token would be lost.
+    /// The command u1 of activity `a` gave its token to u2 in memory only. If a worker read only u2 again, the token
+    /// would be lost.
     @Test func `A command that passed on its token is read again with the newer command`() throws {
         let core = CoreHarness()
         let token = #""token":"\#(CoreHarness.token)","environment":"production","#

@@ -2,8 +2,8 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// Starts of several activities wait for one push-to-start token. Each start is sent exactly once, or ends without
-/// being sent; none is lost.
+/// Starts of several activities are held for one push-to-start token. A registration releases them one after the other,
+/// and each start gets its outcome.
 @Suite struct HeldStartTests {
     @Test func `A start beyond the limit of held starts fails at once`() {
         let core = CoreHarness()

@@ -2,12 +2,12 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// Other programs may write to the deferred topic, so the headers of its records may hold any values. The core does not
-/// trap on any of them, and registers no wrong token.
+/// Other programs may write to the deferred topic, so the headers of its records may hold any values. The core must not
+/// trap on such values, and must not register a wrong token.
 @Suite struct HostileDeferralTests {
     private static let token = #""token":"\#(CoreHarness.token)","environment":"production","#
 
-    /// Receives a deferred record of this command. `change` sets headers that no lane would write.
+    /// Receives a deferred record of this command. `change` changes the headers of the record first.
     private func receive(_ command: String, _ core: CoreHarness, _ change: (inout Deferral) -> Void) throws {
         core.receive(.update(1, of: "z"))
         core.reply(.send)

@@ -90,7 +90,8 @@ import Testing
         #expect(core.outcomes == [] && core.committableOffset == 1 && core.recordsInProgress == 0)
     }
 
-    /// The timetable keeps the start without the fields that its policy dropped, as it was sent. (R33)
+    /// The timetable keeps the start without the fields that its policy dropped, as it was sent. It keeps no start that
+    /// stays too large. (R33)
     @Test(arguments: [(["lineups"], true), (["other"], false)])
     func `A start that was too large is kept again if it was shortened`(dropped: [String], isKept: Bool) {
         let core = restartingCore { $0.policies[0].oversize = dropped }
@@ -171,7 +172,8 @@ import Testing
         #expect(lease > 10_000 + 30_000)
     }
 
-    /// The pool accepts nothing until the core defers the start. In the meantime the keeper makes the same start again.
+    /// The pool accepts nothing, so the core defers the start. While the start is deferred, the keeper makes the same
+    /// start again.
     @Test func `A start that comes back from the deferred topic is sent with its claim`() throws {
         let core = restartingCore()
         core.elapse(10_000)
@@ -183,7 +185,7 @@ import Testing
         core.acknowledgeAll()
         let deferred = try #require(core.deferrals.first)
         #expect(core.results.isEmpty && notes(core) == [])
-        // The keeper has made the start for the same life again. This second record waits for Redis.
+        // The second record of the start waits for Redis.
         core.receive(Self.restart)
         core.reply(.retry)
         core.receive(deferred)
@@ -228,8 +230,8 @@ import Testing
         #expect(notes(core) == [.ended(beganMilliseconds: Self.ended, restartMilliseconds: 0)])
     }
 
-    /// The start's policy was removed, or its state is now too large. The timetable must forget the start;
-    /// otherwise the keeper would make it again and again for 12 h.
+    /// The start's policy was removed, or its body is too large. The timetable must forget the start; otherwise the
+    /// keeper would make it again and again for 12 h.
     @Test(arguments: [#""policy":"gone","#, #""payload":{"x":"\#(String(repeating: "x", count: 4_096))"},"#])
     func `A start that is invalid has one result and one dead letter, and the timetable forgets it`(member: String) {
         let core = restartingCore()
@@ -237,8 +239,7 @@ import Testing
         core.receive(CommandText.start(10, id: Self.identifier, beside: member))
         #expect(core.outcomes == ["\(Self.identifier) invalid"] && core.deadLetters.count == 1)
         #expect(core.results.map(\.isLifetimeCommand) == [true] && core.results.map(\.activity) == ["a"])
-        // The timetable forgets the start only after Kafka has acknowledged the dead letter. Otherwise a
-        // crash could lose both.
+        // The timetable forgets the start only after Kafka has acknowledged the result and the dead letter.
         #expect(notes(core) == [])
         core.acknowledgeProductions()
         #expect(notes(core) == [.ended(beganMilliseconds: Self.ended, restartMilliseconds: 0)])

@@ -246,7 +246,8 @@ import Testing
         #expect(notes(core) == [] && core.committableOffset == 1 && core.recordsInProgress == 0)
     }
 
-    /// The token died after the keeper made this end. So a worker has sent the end, and its answer was lost.
+    /// The token died after the keeper made this end. So the core assumes that an earlier attempt ended the activity,
+    /// and that its answer was lost.
     @Test func `A token that has died since it was made has been ended by it`() {
         let core = coreWithLimitedLifetimes()
         core.receive(Self.end)
@@ -258,7 +259,7 @@ import Testing
         core.acknowledgeSettlements()
         core.acknowledgeProductions()
         #expect(notes(core) == [.ended(beganMilliseconds: Self.began, restartMilliseconds: Self.began + 10_000)])
-        // A worker that reads the end again after a crash learns from Redis that APNs accepted the end.
+        // A worker that reads the end again after a crash learns from Redis that the end counts as accepted.
         #expect(core.settlements == ["lifetime:\(Self.began) accepted"])
     }
 
@@ -306,7 +307,7 @@ import Testing
         #expect(notes(core) == [.endedByAnother(beganMilliseconds: Self.began)])
     }
 
-    /// The keeper has made two ends of one life. Redis has admitted the older end, and refuses the newer one.
+    /// The keeper has made two ends of one life. The core keeps the older end, because Redis has admitted it.
     @Test func `The older one is sent when it comes back from the deferred topic`() throws {
         let core = coreWithLimitedLifetimes()
         core.receive(Self.end)

@@ -2,7 +2,8 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// A lane has room for a limited number of records and bytes. A full lane takes no more records. (R4)
+/// A lane has room for a limited number of records, activities and bytes. A full lane takes no more records. Each pool
+/// has a limit of pushes in flight. (R4)
 @Suite struct LimitTests {
     @Test func `A full lane receives no more records until one is settled`() {
         let core = CoreHarness { $0.recordsMax = 64 }

@@ -3,8 +3,9 @@ import Testing
 
 @testable import Delivery
 
-/// A change of memberships has four steps (R27). The store decides the audiences. The audiences are notified.
-/// The store learns that they were notified. The record is settled.
+/// A change of memberships has up to four steps (R27). The store decides the audiences. The audiences are notified. If
+/// the member has left audiences, the store learns that they are notified. Then the record settles, or its command
+/// continues.
 @Suite struct MembershipTests {
     private typealias Change = CoreHarness.SeenChange
 
@@ -177,8 +178,8 @@ import Testing
         core.admitAndAnswer()
         core.acknowledgeProductions()
         core.acknowledgeSettlements()
-        // After the start, the core registers the token again, because it may release another start. This
-        // call names no audiences, so the device stays in its audiences.
+        // After the start, the core registers the token again, because the token may release another start. This call
+        // names no audiences, so the device stays in its audiences.
         #expect(core.unansweredCalls.map { $0.hasPrefix("register") } == [true])
         #expect(try core.oldestCall.namedAudiences == nil)
         core.reply(.registered)
@@ -252,7 +253,8 @@ import Testing
         #expect(core.recordsInProgress == 0)
     }
 
-    /// An earlier worker retired the token or settled the end, and died before it notified the audiences.
+    /// An earlier worker made the activity leave an audience, for example by a dead token or an end, and died before it
+    /// notified the audience.
     @Test func `An admission waits for audiences that do not know of a leave`() {
         let core = CoreHarness()
         core.receive(.update(1))

@@ -2,8 +2,9 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// When a partition is revoked, the core drops its waiting records for the next owner, and first finishes those that
-/// Redis or APNs already has. (R9, R10)
+/// When a partition is revoked, the core drops its waiting records, and the next owner reads them again. The core
+/// finishes the records that Redis or APNs already has, and the starts that Redis has admitted, unless their pool
+/// accepts nothing. (R9, R10)
 @Suite struct PartitionTests {
     @Test func `Waiting records are dropped without an outcome when their partition is revoked`() {
         let core = CoreHarness()

@@ -5,7 +5,7 @@ import Testing
 /// After a loss of Redis, settled records are read again to write what Redis has lost. They ring no alert, start
 /// nothing, and write no result that says nothing new. (R25)
 @Suite struct ReadAgainTests {
-    /// Returns a core that reads offsets 0 and 1 of each topic again.
+    /// Returns a core that reads offsets 0 and 1 of the commands and of the registrations again.
     private func readingAgain() -> CoreHarness {
         let core = CoreHarness()
         core.readAgain(below: 2)
@@ -22,8 +22,8 @@ import Testing
         #expect(core.outcomes == ["u1 accepted"])
     }
 
-    /// Redis has lost the sent timestamps, so it must raise the next one (R11). The admission therefore says
-    /// that the command is read again.
+    /// Redis has lost the sent timestamps, so Redis must raise the next one (R11). The admission therefore says that
+    /// the command is read again.
     @Test func `A command says that it is read again`() throws {
         let core = readingAgain()
         core.receive(.update(1))
@@ -109,12 +109,12 @@ import Testing
         core.register(CommandText.registration(at: -43_199))
         #expect(core.unansweredCalls.count == 1)
         core.reply(.registered)
-        // A registration that is read for the first time is current at any age, so the store gets it.
+        // The store gets a registration that is read for the first time, however old it is.
         core.register(CommandText.registration(at: -90_000))
         #expect(core.unansweredCalls.count == 1)
     }
 
-    /// Redis held the command after it had lost its data, so no phone has received the command.
+    /// A command that is read again is held without its alert. This held command has its alert, so it is a new command.
     @Test func `A command held for a registration has its result and its alert`() throws {
         let core = readingAgain()
         core.register(CommandText.registration())

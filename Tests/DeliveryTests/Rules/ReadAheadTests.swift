@@ -2,8 +2,8 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// A lane that is far behind reads ahead, and keeps the newest state of each activity before it admits any.
-/// (R21)
+/// A lane that is far behind reads ahead and keeps the newest state of each activity. The lane admits these states when
+/// it has caught up, is nearly full, or has reached a time limit. (R21)
 @Suite struct ReadAheadTests {
     private static func core(_ change: (inout DeliveryConfiguration) -> Void = { _ in }) -> CoreHarness {
         CoreHarness {
@@ -218,7 +218,7 @@ import Testing
         #expect(core.unansweredCalls == ["admit u1", "admit b.u1"], "nothing of it is left")
     }
 
-    /// The pushes after a backlog depend on the number of activities, not of commands.
+    /// The number of pushes after a backlog depends on the number of activities, not on the number of commands.
     @Test func `200,000 commands for 2,000 activities become 2,000 pushes`() {
         let core = CoreHarness {
             $0.readAheadLagRecords = 1_000

@@ -2,8 +2,8 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// Redis holds a command without a token as the record that ``RecordView`` writes. Decoding this record gives
-/// the same command.
+/// If the token of a command is not known, Redis holds the command as the record that ``RecordView`` writes. Decoding
+/// this record gives a command with the same meaning.
 @Suite struct RecordViewTests {
     @Test(arguments: [
         CommandText.update(1),

@@ -2,7 +2,8 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// A push is sent again only within its pool's retry budget. Without budget it waits longer. (R21)
+/// A push is sent again in one of three cases: its pool's retry budget permits the retry, APNs accepts at least half of
+/// the pushes, or the pool has sent nothing for a second. In all other cases the push waits longer. (R21)
 @Suite struct RetryBudgetTests {
     @Test func `Without permission, an update waits long and is admitted again`() {
         let core = CoreHarness()
@@ -153,8 +154,8 @@ import Testing
         #expect(!permission.permitsRetry(isWithinBudget: false, now: at(6_000)))
     }
 
-    /// A server that is about to close refuses streams. It has not processed their pushes, so the core sends
-    /// them again at once, even without budget.
+    /// A server that is about to close refuses streams, and does not process their pushes. APNs accepts the other
+    /// pushes, so the core sends the refused ones again at once, even without budget.
     @Test func `With a third of the streams refused, no push waits for the budget`() {
         let core = OutagePool.core()
         var pool = OutagePool()

@@ -2,8 +2,8 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// After an answer other than 200, a push fails only for a reason of its own. Otherwise it is sent again after growing
-/// pauses, until it expires or a newer state replaces it. (R18)
+/// A push fails only for a reason of its own. Otherwise it is sent again after growing pauses, until it expires or a
+/// newer state replaces it. A start whose answer is lost is not sent again. (R18)
 @Suite struct RetryTests {
     @Test func `A push that APNs never processed is sent again unchanged`() throws {
         let core = CoreHarness()
@@ -63,7 +63,7 @@ import Testing
         core.receive(.update(1))
         for fault in 1...14 {
             core.admitAndAnswer(.retryLater)
-            // The first waits are shorter than the spacing, so the test checks only the later ones.
+            // The first waits may be shorter than the spacing, so the test checks the minimum only of the later ones.
             let most = max(Int64(2_000), min(300_000, 200 << Int64(fault)))
             core.elapse(most / 2 - 8)
             if fault > 3 { #expect(core.unansweredCalls == [], "fault \(fault)") }

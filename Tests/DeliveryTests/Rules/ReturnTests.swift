@@ -2,8 +2,8 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// When Redis or APNs is reachable again after an outage, a lane reads ahead before it sends what waited.
-/// (R21)
+/// When Redis or APNs is reachable again after an outage, a lane with unread records reads ahead before it sends what
+/// waited. (R21)
 @Suite struct ReturnTests {
     private static func core(_ change: (inout DeliveryConfiguration) -> Void = { _ in }) -> CoreHarness {
         CoreHarness {
@@ -14,8 +14,8 @@ import Testing
         }
     }
 
-    /// Returns a core with unread records. Its command u1 has waited for the store during an outage of the
-    /// given length.
+    /// Returns a core with `lag` unread records. Its command u1 has waited for the store during an outage of the given
+    /// length.
     private static func storeReturns(after milliseconds: Int64, lag: Int64) -> CoreHarness {
         let core = Self.core()
         core.receive(.update(1))
@@ -26,7 +26,7 @@ import Testing
         return core
     }
 
-    /// Returns a core with unread records. Its command u1 has waited for a pool that accepted nothing for the
+    /// Returns a core with `lag` unread records. Its command u1 has waited for a pool that accepted nothing for the
     /// given time.
     private static func poolRecovers(after milliseconds: Int64, lag: Int64) -> CoreHarness {
         let core = Self.core()

@@ -2,8 +2,8 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// A newer state carries an alert that was not sent. The alert is not lost, and rings only once, even if the two
-/// commands belong to different workers or partitions. (R14)
+/// A newer state carries an alert that was not sent, even if the two commands belong to different workers or
+/// partitions. If no newer state comes in time, the alert's command ends as superseded. (R14)
 @Suite struct RiderTests {
     // MARK: - The alert of the command that Redis holds
 
@@ -71,8 +71,8 @@ import Testing
 
     // MARK: - Superseded by a state that another worker admitted
 
-    /// Alert u2 waits for the held state u8. When a registration releases u8, a newer state has already superseded u8.
-    /// This state carries the newer alert u5, so u2 ends with u8.
+    /// The released state u8 has the alert of u2, and rides on the waiting state u9. The alert u5, which waits for a
+    /// carrier, is newer. So u5 replaces u8 as the rider of u9, and then rides on u10.
     @Test func `A waiting rider goes to the carrier of a rider`() throws {
         let core = CoreHarness()
         core.receive(.alert(2, beside: #""token":"ABCDEF0123456789","environment":"production","#))
@@ -268,9 +268,9 @@ import Testing
         #expect(core.committableOffset(core.registrationsPartition) == 0, "its next owner reads it again")
     }
 
-    /// A push of the earlier assignment carries the alert of u3. After the revocation u3 is read again. The
-    /// push's answer must not settle the new record of u3. Simulation seed 30787 of `repeats` found that it
-    /// did.
+    /// In the earlier assignment, u4 carries the alert of u3, and APNs limits the push. After the revocation u3 and u4
+    /// are read again. When the old u4 ends, the new record of u3 must not settle with it. Simulation seed 30787 of
+    /// `repeats` found that it did.
     @Test func `A push that carries an alert of an earlier assignment does not finish its record`() throws {
         let core = CoreHarness()
         core.receive(.alert(3), .update(4))

@@ -23,7 +23,7 @@ struct SeenResult {
     var offset: Int64
     var trace: String
     /// The times of the command's Kafka record, its receipt, its admission, its last push and the answer, in UNIX
-    /// milliseconds; -1 for what has not happened.
+    /// milliseconds; -1 for a time that is not known.
     var times: [Int64]
 
     init(_ view: RecordView) {

@@ -2,8 +2,8 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// A record is settled only when Kafka has acknowledged its result and Redis its settlement. If one of them fails, the
-/// core repeats it. (R9)
+/// A record is settled only when Kafka has acknowledged its result and Redis its settlement. The core repeats what
+/// fails for a time. What Redis refuses for good, or Kafka because of its size, holds no partition. (R9)
 @Suite struct SettlingTests {
     @Test func `An accepted command has a result and is settled in Redis`() {
         let core = CoreHarness()

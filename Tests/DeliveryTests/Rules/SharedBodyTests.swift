@@ -68,7 +68,7 @@ import Testing
         let b = try Self.push(core)
         core.answer(.accepted)
         core.acknowledgeAll()
-        // u2 and u3 are as long as u1, so they could get u1's place in memory.
+        // The bodies of u2 and u3 are as long as the body of u1, so they could get its place in memory.
         core.receive(.update(2, of: "c"), .update(3, of: "d"))
         #expect(Self.bodyNow(b, core) == Self.body(1))
     }

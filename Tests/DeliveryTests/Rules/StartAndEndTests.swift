@@ -2,8 +2,8 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// An end supersedes a start that was never sent, wherever the start waits. No phone shows an activity that
-/// has ended. (R13)
+/// An end supersedes a start, wherever the start waits, unless the start's push is in flight or accepted. Then the end
+/// follows the start. (R13)
 @Suite struct StartAndEndTests {
     @Test func `A start and its end in one backlog send no start`() {
         let core = CoreHarness()

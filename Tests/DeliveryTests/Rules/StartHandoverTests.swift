@@ -2,9 +2,9 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// A partition is revoked while an admitted start waits for APNs. Its next owner would read the start again
-/// and report `unknown`, although nothing was sent. So the start goes to the next owner through the deferred
-/// topic, with its claim. (R16)
+/// A partition is revoked while an admitted start waits for a pool that accepts nothing. The next owner would read the
+/// start again and report `unknown`, although APNs has not accepted the start. So the start goes to the next owner
+/// through the deferred topic, with its claim. (R16)
 @Suite struct StartHandoverTests {
     /// Returns a core whose pool accepts nothing, with the claim of a start that waits for the pool.
     private func core() throws -> (CoreHarness, claim: UInt64) {

@@ -2,10 +2,10 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// While Redis, or one server of a cluster, does not answer, no command is lost, and commands whose server answers do
-/// not wait. (R19)
+/// While Redis, or one server of a cluster, does not answer or refuses calls for a time, no command is lost, and
+/// commands of other servers do not wait. (R19)
 @Suite struct StoreOutageTests {
-    /// While Redis is silent, it decides about no command. A command that is deferred would only wait again.
+    /// A silent Redis decides about no command, so a deferred command would only wait again.
     @Test func `A command that waits for Redis during its outage is not deferred`() {
         let core = CoreHarness(hasSandbox: false) {
             ($0.deferAfterMilliseconds, $0.deferredDelayMilliseconds) = (10_000, 30_000)

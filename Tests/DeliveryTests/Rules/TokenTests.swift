@@ -2,8 +2,8 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// A command without a token is held until a registration releases it. A tombstone, or an answer that concerns the
-/// token alone, retires the token. (R17)
+/// A command without a token is held until a token is registered. A tombstone, or an answer that concerns the token
+/// alone, retires the token. (R17)
 @Suite struct TokenTests {
     static let startMilliseconds = CoreHarness.startSeconds * 1_000
 
@@ -197,8 +197,8 @@ import Testing
         #expect(try core.oldestCall.retirement?.token == Array(CoreHarness.token.utf8))
     }
 
-    /// The record has room for one token. The retirement and the result need the dead token, so the core
-    /// holds the command only after both.
+    /// The record has room for one token. The retirement and the invalidation need the dead token, so the core holds
+    /// the command only when both are acknowledged.
     @Test(arguments: [false, true]) func `A command with a dead token is held for the next token`(isToldFirst: Bool)
         throws
     {
@@ -281,7 +281,7 @@ import Testing
         #expect(core.unansweredCalls == ["hold u1"])
     }
 
-    /// The token was registered again after its death, and APNs may not know this yet. So the push waits.
+    /// The token was registered at or after the time of its death, and APNs may not know this yet. So the push waits.
     @Test(arguments: [0, 1])
     func `A token that was registered after its death is kept, and the push waits`(milliseconds: Int64) {
         let core = CoreHarness()
@@ -311,8 +311,8 @@ import Testing
         #expect(core.outcomes == ["u1 held"])
     }
 
-    /// APNs accepts no token of this pool, so the pool's environment is wrong. The answers say nothing about
-    /// a single token.
+    /// APNs accepts no token of this pool, so the answers say nothing about a single token. Probably the pool's
+    /// environment is wrong.
     @Test func `No token is retired in a pool that accepts none`() {
         let core = CoreHarness()
         for number in 0..<50 { core.receive(.update(1, of: "x\(number)")) }

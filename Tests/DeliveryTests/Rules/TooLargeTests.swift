@@ -2,8 +2,8 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// A body that is too large for APNs loses the fields that its policy names, and the core works only with the shorter
-/// state. A body that stays too large is invalid. (R33)
+/// A body that is too large for APNs loses fields that its policy names, one after the other until it fits, and the
+/// core works only with the shorter state. A body that stays too large is invalid. (R33)
 @Suite struct TooLargeTests {
     private static let long = String(repeating: "x", count: 4_096)
 
@@ -167,8 +167,8 @@ import Testing
         #expect(bodies.map { $0.contains(#""b":"#) } == [true, false, true])
     }
 
-    /// The broadcast's dictionary is too large to be remembered. Once, the core gave this dictionary the
-    /// number of the dictionary before it, and sent the broadcast's body to activity `c`.
+    /// The broadcast's dictionary is too large to be remembered. If the core gave it the number of the dictionary
+    /// before it, activity `c`, which has that earlier dictionary, would get the broadcast's body.
     @Test func `The body of a large broadcast is not sent to an activity`() throws {
         let core = CoreHarness()
         let broadcast = Self.update(2, state: #","x":"\#(String(repeating: "x", count: 4_500))""#)

@@ -2,7 +2,7 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// A result carries the trace headers of its record, and no other header.
+/// A result and a dead letter carry the trace of their record.
 @Suite struct TraceTests {
     private func receive(_ record: String, trace: String, _ core: CoreHarness) {
         core.receiveOne(record, partition: core.commandsPartition, trace: trace)
@@ -19,7 +19,7 @@ import Testing
         #expect(core.results.map(\.trace) == ["first", "", "a longer third"])
     }
 
-    /// The newer command's body takes over the alert, and moves in memory to make room for it.
+    /// The newer command's body takes over the alert, and moves in memory to make room for the alert.
     @Test func `A trace stays when the body moves in memory`() {
         let core = CoreHarness()
         receive(.alert(1), trace: "the alert's", core)

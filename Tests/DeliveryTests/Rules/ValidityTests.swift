@@ -2,7 +2,8 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// An invalid record gets the outcome `invalid`, goes unchanged to the dead letters, and stops nothing. (R6)
+/// An invalid record gets the outcome `invalid` and stops nothing. It goes to the dead letters unchanged, or without
+/// its value if it is too large for them. (R6)
 @Suite struct ValidityTests {
     static let app = CommandText.app
 

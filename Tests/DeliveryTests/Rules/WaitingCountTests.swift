@@ -2,7 +2,8 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// Each record counts once, at the place where it waits. Metrics and /statusz show these counts.
+/// A record counts at one place at most: it waits for Redis, for a stream, or, finished, for its acknowledgements.
+/// Metrics show these counts.
 @Suite struct WaitingCountTests {
     @Test func `A record is counted at the place where it waits`() {
         let core = CoreHarness()

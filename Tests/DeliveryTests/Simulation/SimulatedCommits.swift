@@ -12,7 +12,7 @@ struct SimulatedCommits {
     /// Whether every partition is drained and committed before it moves.
     var areHandoversOrderly: Bool
 
-    /// Commits without metadata, for regression seeds that failed before commits had it.
+    /// Commits without metadata, for regression seeds that were found with such commits.
     static let withoutMetadata = SimulatedCommits(
         keepMetadata: false,
         intervalMilliseconds: 0,

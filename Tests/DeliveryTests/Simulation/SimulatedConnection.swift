@@ -15,12 +15,11 @@ struct SimulatedConnection {
 
     let number: UInt32
     var streamsMax: Int
-    /// Whether APNs has answered no request of this connection yet. Until the first answer, the connection takes one
-    /// request at a time.
+    /// Whether APNs has accepted no push of this connection yet. Until then, the connection takes one push at a time.
     var isCold = true
     /// Whether GOAWAY has come. APNs still answers pushes up to GOAWAY's last stream, and the worker sends no
     /// new ones.
     var isDraining = false
-    /// When the connection accepts its first push, in milliseconds.
+    /// From when on the connection takes pushes, in virtual milliseconds.
     var opensAt: Int64
 }

@@ -17,7 +17,7 @@ struct SimulatedLog {
 
         init(topic: Int, partition: Int) { (self.topic, self.partition) = (topic, partition) }
 
-        /// The partition of a command or registration.
+        /// The partition of the commands or registrations from which the record was first read.
         init(of view: RecordView) {
             self.init(topic: view.topic == .commands ? 0 : 1, partition: Int(view.partition))
         }

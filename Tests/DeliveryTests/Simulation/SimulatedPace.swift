@@ -1,10 +1,10 @@
 import LiveActivity
 
-/// What Redis permitted, recorded at each verdict, to compare with what the phones received.
+/// What Redis permitted and what the workers sent, to compare with what the phones received.
 struct SimulatedPace {
     /// When Redis learned that APNs accepted an alert, by activity and the sequence of the alert's command.
     var alertAcceptances: [String: [Int: Int64]] = [:]
-    /// When Redis last answered `send`, by activity and version.
+    /// When Redis last answered `send` to an update or end, by activity and version.
     var admissions: [String: [Version: Int64]] = [:]
     /// A draw on the budget of an activity.
     struct Draw {
@@ -28,7 +28,7 @@ struct SimulatedPace {
     }
 
     var draws: [String: [Draw]] = [:]
-    /// When each activity's start was permitted, by version. The activity's budget is full at this time.
+    /// When each activity's start was first permitted, by version. The activity's budget is full at this time.
     var births: [String: [Version: Int64]] = [:]
     /// The draws of permitted starts, by device.
     var startDraws: [String: [StartDraw]] = [:]

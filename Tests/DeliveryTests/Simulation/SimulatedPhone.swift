@@ -23,7 +23,7 @@ struct SimulatedPhone {
     var alerts: Set<Int> = []
     /// The alerts for which Redis answered `alertAwaitsCarrier`, each by the sequence of its command.
     var alertsAwaitingCarrier: Set<Int> = []
-    /// The versions that came with priority 10.
+    /// The versions of the updates and ends that came with priority 10.
     var urgentVersions: Set<Version> = []
     /// Rules that a push broke, for example an update that was admitted after the end.
     var violations: [String] = []

@@ -92,7 +92,7 @@ final class SimulatedWorker {
         Moment(monotonicMilliseconds: nowMilliseconds, wallMilliseconds: nowMilliseconds + clockSkewMilliseconds)
     }
 
-    /// The next time at which an item of this worker is due.
+    /// The next time at which the core or an item of this worker is due; `.max` if there is none.
     var nextDueMilliseconds: Int64 {
         var due = delivery.nextDueMilliseconds ?? .max
         if let first = storeCalls.first { due = min(due, first.dueMilliseconds) }

@@ -10,8 +10,7 @@ extension Simulation {
     /// The maximum time between an activity's first and last command. Redis keeps the activity's value for a
     /// longer time.
     static let longLifeMilliseconds: Int64 = 16 * 3_600_000
-    /// How late an admitted push may arrive: it waits for its stream and its retries while all workers are
-    /// stopped.
+    /// How late an admitted push may arrive: it waits for a stream and for retries, and all workers may stop meanwhile.
     private static let lateMillisecondsMax: Int64 = 3_600_000
 
     /// Returns the gap before the next command. In most cases it is at most some seconds. Sometimes it ends

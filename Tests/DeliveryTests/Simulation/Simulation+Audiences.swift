@@ -37,8 +37,8 @@ extension Simulation {
         Array(name.utf8).withUnsafeBytes { AudienceDigest(of: $0) }
     }
 
-    /// Chooses at random the audiences that the activity's next registration names. Returns an empty text in
-    /// a run without audiences.
+    /// Chooses at random the audiences that the activity's next registration names. Returns the registration's member
+    /// `audiences`; empty in a run without audiences, and in half of the cases if no audience is chosen.
     func namedAudiences(of activity: String) -> String {
         guard parameters.audiences > 0 else { return "" }
         let names = (0..<parameters.audiences).filter { _ in random.chance(500) }.map { "m\($0)" }
@@ -128,8 +128,8 @@ extension Simulation {
 
     // MARK: - The invariant
 
-    /// Checks that, at the end of a run, each activity is in exactly the audiences that its last registration
-    /// names.
+    /// Checks at the end of a run that the audiences have exactly the members that Redis knows. If Redis has an
+    /// activity's last registration, the activity must also be in exactly the audiences that this registration names.
     func checkAudiences() {
         guard parameters.audiences > 0, !wasWiped else { return }
         let all = (0..<parameters.audiences).map { Self.digest("m\($0)") }

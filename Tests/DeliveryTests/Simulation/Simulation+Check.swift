@@ -1,7 +1,7 @@
 import Delivery
 import LiveActivity
 
-/// The invariants. A run checks them at its end, when no work is left.
+/// The invariants. A run checks them at its end, when no work is left, and those of tokens at each reply of Redis.
 extension Simulation {
     func check() {
         checkAudiences()
@@ -48,7 +48,7 @@ extension Simulation {
         parameters.pushLoss == 0 && parameters.crash == 0 && parameters.rebalance == 0 && parameters.connections == nil
     }
 
-    /// Checks that Redis permits no push to a token that a tombstone has removed, unless the token is
+    /// Checks that Redis permits no update or end to a token that a tombstone has removed, unless the token is
     /// registered again.
     func checkUnregistered(_ call: StoreCall<[UInt8]>, _ view: RecordView, _ reply: StoreReply<[UInt8]>) {
         let activity = String(decoding: view.activity, as: UTF8.self)
@@ -72,7 +72,8 @@ extension Simulation {
         }
     }
 
-    /// Checks that a token which a 410 has retired stays retired when a command brings it again.
+    /// Checks that Redis permits no update or end to a token that it has retired, also if a command brings the token
+    /// again.
     func checkRetired(_ call: StoreCall<[UInt8]>, _ view: RecordView, _ reply: StoreReply<[UInt8]>) {
         let activity = String(decoding: view.activity, as: UTF8.self)
         if reply.hasRetiredToken, case .retire(_, let retirement) = call.operation {
@@ -94,7 +95,7 @@ extension Simulation {
         // the last state.
         if phone.device != nil, phone.starts == 0, results["\(activity)#1"]?.contains(.unknown) ?? false { return }
         if phone.device != nil, phone.starts == 0, results["\(activity)#1"]?.contains(.failed) ?? false { return }
-        // The start waited for its device's budget until the start expired.
+        // The start expired while it waited, for example for its device's budget.
         if phone.device != nil, phone.starts == 0, results["\(activity)#1"]?.contains(.expired) ?? false { return }
         // The start expired. Its worker settled it in Redis, and died before it wrote the result.
         if phone.device != nil, phone.starts == 0, parameters.crash > 0,
@@ -105,8 +106,7 @@ extension Simulation {
         // If the core reads the activity's end before the start's turn comes, it does not send the start.
         if phone.device != nil, phone.starts == 0, final.ends { return }
         if mayHaveLostFinal(activity) || mayHaveExpired(activity, final.version) { return }
-        // The last update came after the activity's eight hours, so it is not sent. Only an end is still
-        // sent.
+        // The last update came after the activity's eight hours, so it is not sent. Only an end would still be sent.
         if activitiesWithOldUpdate.contains(activity), !final.ends { return }
         if phone.shown?.content != final.content {
             violations.append(

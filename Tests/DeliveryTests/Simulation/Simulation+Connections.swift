@@ -76,7 +76,8 @@ extension Simulation {
         }
     }
 
-    /// Loses a connection. APNs has processed some of the pushes in flight, and the worker cannot know which.
+    /// Loses a connection. APNs has processed some of the pushes in flight. The worker only knows that APNs has not
+    /// processed the pushes that were not sent completely.
     private func loseConnection(_ worker: SimulatedWorker) {
         guard let connection = worker.connections.randomElement(using: &random) else { return }
         let lost = takePushes(worker) { $0.connection == connection.number }
@@ -132,8 +133,8 @@ extension Simulation {
 
     // MARK: - The invariants
 
-    /// Checks that a push is sent again only if its last answer allows it, on another connection, and
-    /// unchanged.
+    /// Checks that a push is sent again only if its last answer allows it, that it keeps its sent timestamp, and that
+    /// it avoids the connection of its last attempt.
     private func checkOffered(_ record: UInt32, _ view: RecordView, by worker: SimulatedWorker) {
         // The record's slot now has a new push, so the answer to its last push is removed.
         let last = worker.lastAnswers.removeValue(forKey: record)
@@ -180,9 +181,9 @@ extension Simulation {
         }
     }
 
-    /// Checks that each record of a command has one outcome, and that APNs accepts the command once. Leaves
-    /// out runs that lose a worker, a partition, an acknowledgement or a reply of Redis, because two records
-    /// may then send the same version.
+    /// Checks in runs with connections that each record of a command has at most one outcome, and that APNs accepts the
+    /// command at most once. Leaves out runs that lose a worker, a partition, an acknowledgement or a reply of Redis,
+    /// because two records may then send the same version.
     func checkOutcomes() {
         let isUndisturbed =
             parameters.crash == 0 && parameters.rebalance == 0 && parameters.productionFailure == 0

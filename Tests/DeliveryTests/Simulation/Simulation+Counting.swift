@@ -63,8 +63,8 @@ extension Simulation {
             .map(\.key)
     }
 
-    /// Checks that the results and counts of each activity add up to its commands, unless a worker or a
-    /// result was lost.
+    /// Checks that the results and counts of each activity add up to its commands, in runs that lose no worker,
+    /// partition or acknowledgement. If each command has a result, no result may count others.
     func checkCounts() {
         if parameters.supersededResults == .each, let one = counting.supersededCounts.first(where: { $0.value > 0 }) {
             violations.append("\(one.key): commands were counted though each has a result")

@@ -12,7 +12,7 @@ extension Simulation {
         trace?("\(now % 1_000_000) APNs is away until \(poolAwayUntil % 1_000_000)")
     }
 
-    /// Whether a worker can read a record now. A deferred record can be read only when it is due.
+    /// Whether a worker has an unread record that may be read now. A deferred record may be read only when it is due.
     var hasUnreadRecords: Bool {
         workers.contains { worker in
             worker?.positions
@@ -35,7 +35,7 @@ extension Simulation {
         return due
     }
 
-    /// Makes a pool's deferred commands readable at once when the pool accepts pushes again.
+    /// Makes the deferred commands of a worker's partitions readable at once when its pool accepts pushes again.
     func readDeferredEarly(_ worker: SimulatedWorker) {
         guard worker.delivery.takePoolRecovery() else { return }
         for partition in worker.positions.keys where partition.topic == 2 {
@@ -60,7 +60,7 @@ extension Simulation {
         acknowledgedOffsets[source, default: []].insert(view.offset)
     }
 
-    /// A start that was deferred had its draw refunded, and draws again. Records the time of the second draw.
+    /// A start that was deferred had its draw refunded, and draws again. Records the time of the last draw.
     func noteDrawAgain(_ view: RecordView, of activity: String) {
         guard parameters.deferrals != nil, let drawMilliseconds = pace.lastStartDraws[activity] else { return }
         let device = String(decoding: view.device, as: UTF8.self)
@@ -75,7 +75,8 @@ extension Simulation {
         return deferredActivities.contains(activity) && !hasOneLane
     }
 
-    /// Checks that the committed offset stays near the log's end, also during an outage of APNs.
+    /// Checks that no record of the commands topic stays unsettled for long, also during an outage of APNs. Leaves out
+    /// runs with other faults or a high latency.
     func checkFollowing(_ worker: SimulatedWorker) {
         guard let deferrals = parameters.deferrals, parameters.redisLoss == 0, parameters.productionFailure == 0,
             parameters.connections == nil, parameters.pushFailure == 0, parameters.limitAnswer == 0,

@@ -82,8 +82,8 @@ extension Simulation {
         last[activity] = sending
     }
 
-    /// Checks that each push of priority 10 was drawn from the budget, and that each draw found the budget
-    /// sufficient.
+    /// Checks that each push of priority 10 was drawn from its activity's budget, that each draw found the budget
+    /// sufficient, and that no device got more starts than its budget allows.
     func checkPace() {
         for (activity, phone) in phones.sorted(by: { $0.key < $1.key }) {
             let draws = pace.draws[activity, default: []].filter { phone.urgentVersions.contains($0.version) }
@@ -122,7 +122,7 @@ extension Simulation {
         }
     }
 
-    /// Checks that each alert rang, or that a newer alert replaced it.
+    /// Checks that each alert rang, that a newer alert rang in place of it, or that there is a reason for its silence.
     func checkAlerts() {
         for (activity, sequences) in alerts.sorted(by: { $0.key < $1.key }) {
             guard let phone = phones[activity], !mayHaveLostFinal(activity), !mayHavePassedAlert(activity),
@@ -134,10 +134,10 @@ extension Simulation {
             for sequence in sequences where sequence > newest {
                 let command = "\(activity)#\(sequence)"
                 let reported = results[command] ?? []
-                // An alert may stay silent for two reasons: its held state expired, or a newer state was
-                // admitted. In the second case Redis permits no older state, even if the newer one fails,
-                // because a phone may have shown the newer one. The result `duplicate` is of a second record
-                // and says nothing about the alert.
+                // A newer state that expires may take the alert with it: the state was held with the alert, or was
+                // admitted. In the second case Redis permits no older state, even if the newer one fails, because a
+                // phone may have shown the newer one. The result `duplicate` is of a second record and says nothing
+                // about the alert.
                 let withoutDuplicates = reported.filter { $0 != .duplicate }
                 let isPassed =
                     withoutDuplicates.allSatisfy { $0 == .held || $0 == .superseded }

@@ -3,8 +3,7 @@ import Foundation
 import LiveActivity
 import Testbed
 
-/// The events of a run: which activities start, which commands are sent, what the phones do, and which faults
-/// occur.
+/// The events of a run: which activities start, which commands are sent, and what the phones do.
 extension Simulation {
     func makeScenario() {
         for number in 0..<parameters.activities {
@@ -70,8 +69,8 @@ extension Simulation {
             (
                 time,
                 { [self] in
-                    // If the command has not been written for the first time yet, its second record waits for
-                    // one second.
+                    // If the command has not been written for the first time yet, its second record waits for another
+                    // second.
                     guard let value = recordTexts[identifier] else {
                         return bringToken(activity, among: commands, at: now + 1_000)
                     }
@@ -109,7 +108,7 @@ extension Simulation {
         let isShortLived = parameters.shortLived > 0 && event == .update && random.chance(parameters.shortLived)
         if isShortLived { wishes += "\"expiration\":\(version.timestamp + Int64(random.number(1...8)))," }
         var alert = ""
-        // An alert must be valid for as long as its command, so a short-lived command has none.
+        // A short-lived command has no alert, because the alert could expire with the command.
         if parameters.alert > 0, !isShortLived, event != .start, random.chance(parameters.alert) {
             alert = ",\"alert\":{\"title\":\"\(sequence)\",\"body\":\"Goal\"}"
             alerts[activity, default: []].append(Int(sequence))
@@ -141,8 +140,8 @@ extension Simulation {
         Version(timestamp: time / 1_000 - (agesSeconds[activity] ?? 0), sequence: sequence)
     }
 
-    /// The token that a producer writes into a command: the phone's, or a dead one that the producer believes
-    /// to be valid.
+    /// The token that a producer writes into a command: the phone's, or a dead one that the producer believes to be
+    /// valid; nil: none.
     private func tokenOfCommand(of activity: String, isSupplied: Bool) -> String? {
         if parameters.staleToken > 0, let token = retiredTokens[activity], random.chance(parameters.staleToken) {
             return token
@@ -216,7 +215,7 @@ extension Simulation {
         return String(repeating: "0", count: 12 - digits.count) + digits
     }
 
-    /// The sequence of the command whose alert a state has; negative if the state has none.
+    /// The sequence of the command whose alert a state has; negative if the state has none, or is a start.
     func alert(of view: RecordView) -> Int {
         number("title\":\"", after: "\"alert\":{", in: String(decoding: view.body, as: UTF8.self))
     }
@@ -272,7 +271,7 @@ extension Simulation {
         return (.accepted, 200, -1)
     }
 
-    /// Returns the number after the text `key`, in the part of the body that begins with the text `mark`.
+    /// Returns the number after the text `key`, in the part of the body after the text `mark`; -1 if there is none.
     private func number(_ key: String, after mark: String, in body: String) -> Int {
         guard let part = body.range(of: mark), let found = body.range(of: key, in: part.upperBound..<body.endIndex)
         else { return -1 }

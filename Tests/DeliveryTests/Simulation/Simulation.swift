@@ -4,7 +4,7 @@ import LiveActivity
 import Numbers
 import Testbed
 
-/// Several workers in one thread and virtual time: real cores, and models of Kafka, Redis and the phones.
+/// One or two workers in one thread and virtual time: real cores, and models of Kafka, Redis and the phones.
 final class Simulation {
     /// All work must end within this virtual time after the last fault; otherwise the run fails.
     static let quietLimitMilliseconds: Int64 = 900_000
@@ -32,12 +32,12 @@ final class Simulation {
     var results: [String: [Outcome]] = [:]
     /// The version of each command.
     var versions: [String: Version] = [:]
-    /// All verdicts that Redis has given in this run.
+    /// All verdicts of Redis that have reached a worker in this run.
     private(set) var verdicts: Set<StoreVerdict> = []
     var commandsSent = 0
-    /// The number of records written for each command.
+    /// The number of records written to the commands topic for each command.
     var recordCounts: [String: Int] = [:]
-    /// The text of each command's record.
+    /// The text of each command's first record, without a token.
     var recordTexts: [String: String] = [:]
     var acknowledgedOffsets: [SimulatedLog.Partition: Set<Int64>] = [:]
     var violations: [String] = []
@@ -48,13 +48,13 @@ final class Simulation {
     /// Called with each step, to find out why a seed failed.
     var trace: ((String) -> Void)?
     var nextRegistration: Int64 = 0
-    /// When the phone got each token.
+    /// When the phone got each update token.
     var tokensGivenAt: [String: Int64] = [:]
-    /// The time of the tombstone that removed a token, by token. The time is that of the latest removal.
+    /// The time of the latest tombstone that removed a token, by token, until the token is registered again.
     var unregisteredTokens: [String: Int64] = [:]
     /// For each activity, the last token that Redis has retired.
     var retiredTokens: [String: String] = [:]
-    /// Activities whose token was removed and never replaced.
+    /// Activities whose token a tombstone removed, until the app registers again.
     var activitiesWithoutToken: Set<String> = []
     /// Activities with a push that APNs refused for good.
     var activitiesRefusedForGood: Set<String> = []
@@ -62,12 +62,12 @@ final class Simulation {
     var alerts: [String: [Int]] = [:]
     /// How many seconds older an activity's commands are than their records, by activity.
     var agesSeconds: [String: Int64] = [:]
-    /// Activities with a version that Redis has admitted.
+    /// Activities of which Redis knows a version: a verdict was `send`, `noToken` or `wait`.
     var knownActivities: Set<String> = []
     /// Activities whose app allows frequent updates.
     var frequent: Set<String> = []
     var pace = SimulatedPace()
-    /// When Redis first learned about each activity.
+    /// When Redis first learned about each activity, or permitted its start.
     var firstKnownMilliseconds: [String: Int64] = [:]
     var startsAllowed: Set<String> = []
     /// Activities with an update that came after their eight hours.
@@ -76,7 +76,7 @@ final class Simulation {
     let commits: SimulatedCommits
     /// How many times the first result of a record was written, by partition and offset.
     var firstResults: [SimulatedLog.Partition: [Int64: Int]] = [:]
-    /// The virtual time at which the outage of APNs ends.
+    /// The virtual time at which the outage of APNs ends, in runs with deferrals.
     var poolAwayUntil: Int64 = 0
     /// Activities with a deferred command.
     var deferredActivities: Set<String> = []

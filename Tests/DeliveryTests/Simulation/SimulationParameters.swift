@@ -21,8 +21,8 @@ struct SimulationParameters {
         case longLives
         /// States that equal the state before, and commands that expire.
         case repeats
-        /// Commands that are minutes or hours old when they are written, some with alerts. All workers may
-        /// stop for minutes, and outages are long.
+        /// Commands that are up to twelve hours old when they are written, some with alerts. All workers may stop for
+        /// minutes, and Redis or APNs may be away for up to a minute.
         case old
         /// Outages of APNs, and commands that are deferred.
         case deferrals
@@ -39,8 +39,8 @@ struct SimulationParameters {
         var outageMillisecondsMax: Int
     }
 
-    /// The chances of faults: of a connection in per mille of 100 ms steps, of a stream in per mille of
-    /// pushes.
+    /// The number of connections, and the chances of their faults: of a connection in per mille of 100 ms steps, of a
+    /// stream in per mille of pushes.
     struct Connections {
         var count: Int
         var loss: Int
@@ -66,7 +66,7 @@ struct SimulationParameters {
     var streams: Int
     /// The maximum milliseconds between two commands of an activity.
     var commandGapMillisecondsMax: Int
-    /// The longest time in which an activity gets all its commands.
+    /// The longest time in which an activity gets all its commands, except in runs with long lives.
     var commandsMillisecondsMax: Int64 { Int64(commandGapMillisecondsMax * commandsPerActivity) }
     var latencyMillisecondsMax: Int
     /// The chances of faults, in per mille of calls, pushes, records, or steps of 100 ms.
@@ -77,25 +77,25 @@ struct SimulationParameters {
     var rebalance: Int
     var crash: Int
     var tokenRotation: Int
-    /// Whether Redis loses everything once, in the middle of the run.
+    /// Whether Redis loses everything once, at a random time while faults occur. A short run may end before.
     var wipesRedis: Bool
     /// The maximum error of each worker's wall clock in milliseconds.
     var clockSkewMillisecondsMax: Int
-    /// Per mille of apps that never register; their tokens come with their commands.
+    /// Per mille of apps that do not register their first token (silent apps). The token comes with their commands.
     var appWithoutFirstRegistration = 0
-    /// Per mille of the later commands of an app that never registers. These commands bring the token; the
-    /// app's first command always does.
+    /// Per mille of the later commands of a silent app. These commands bring the token; the app's first command always
+    /// does, unless the app knows its token late.
     var suppliedToken = 0
-    /// Per mille of apps that never register and know their token late. Such an app sends a command a second
-    /// time, in most cases an old one, and this command brings the token.
+    /// Per mille of silent apps that know their token late. At first no command of such an app brings the token. Then
+    /// the app sends one of its commands a second time, with the token.
     var lateToken = 0
-    /// Per mille of commands that bring a token that Redis has retired.
+    /// Per mille of the commands of an activity with a retired token. These commands bring the retired token.
     var staleToken = 0
     /// Per mille of 100 ms steps in which an app writes a tombstone.
     var tombstone = 0
 
     var policy = Policy(name: "default")
-    /// Per mille of updates with an alert.
+    /// Per mille of updates and ends with an alert.
     var alert = 0
     /// Per mille of updates with a priority.
     var priority = 0
@@ -103,7 +103,7 @@ struct SimulationParameters {
     var limitAnswer = 0
     /// Per mille of apps that allow frequent updates.
     var frequent = 0
-    /// The number of activities started on one device.
+    /// The maximum number of activities that are started on one device.
     var activitiesPerDevice = 1
     /// The maximum number of starts that are held for one device.
     var heldStartsMax = 8
@@ -121,7 +121,7 @@ struct SimulationParameters {
     var timeJump = 0
     /// Per mille of 100 ms steps in which an outage of Redis or APNs begins, of seconds up to a minute.
     var outage = 0
-    /// Per mille of devices whose push-to-start token is registered after their starts were sent.
+    /// Per mille of starts whose device registers its push-to-start token up to 9 s after the start was sent.
     var lateStartToken = 300
     /// The ages that commands may have when they are written, in seconds. Each activity gets one of them.
     var agesSeconds: [Int64] = []

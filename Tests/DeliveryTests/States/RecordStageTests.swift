@@ -24,8 +24,8 @@ struct RecordStageTests {
 
     @Test func `A record has its outcome once`() {
         for stage in Self.stages where stage.awaitsAcknowledgements || stage == .settled || stage == .dropped {
-            // A record in the stage `deferring` may still finish: if Kafka refuses the deferred record, the
-            // record has no outcome yet.
+            // A record in the stage `deferring` has no outcome yet. It may finish if Kafka does not accept the deferred
+            // record.
             #expect(!stage.canChange(to: .finished) || stage == .deferring, "\(stage)")
         }
     }

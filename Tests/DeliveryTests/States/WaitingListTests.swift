@@ -3,7 +3,7 @@ import Testing
 
 @testable import Delivery
 
-/// Compares the waiting list with an array over random operations. (R12)
+/// A waiting list keeps its records in order, and a record waits in one list only. (R12)
 struct WaitingListTests {
     @Test(arguments: UInt64(1)...50) func `A waiting list holds the same records as an array`(seed: UInt64) {
         var random = SplitMix64(seed: seed)

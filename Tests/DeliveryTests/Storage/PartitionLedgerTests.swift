@@ -6,16 +6,17 @@ import Testing
 
 @testable import Delivery
 
-/// The committable offset of a partition passes only settled records. The next owner skips the records that settled
-/// above this offset. (R10)
+/// The committable offset of a partition passes only settled records. The next owner skips the records above this
+/// offset that the commit's metadata names as settled. (R10)
 @Suite struct PartitionLedgerTests {
     /// Receives each offset and returns whether the ledger accepted it.
     private func receive(_ offsets: [Int64], by ledger: inout PartitionLedger) -> [Bool] {
         offsets.map { ledger.receive($0) == .accepted }
     }
 
-    /// Replaces the ledger with the ledger of the next owner, which gets all offsets again. Checks that the new ledger
-    /// accepts the offsets that were not settled or not in the metadata, and skips all others.
+    /// Replaces the ledger with the ledger of the next owner, which gets all offsets from the committed one on again.
+    /// Checks that the new ledger accepts the offsets that were not settled or not in the metadata, and skips all
+    /// others. If no offset is left to read, the ledger stays.
     private func handOver(
         _ ledger: inout PartitionLedger,
         open: inout [Int64],
@@ -163,9 +164,9 @@ import Testing
         #expect(ledger.settledRanges == [])
     }
 
-    /// In a backlog whose commands bring tokens, nearly every offset is left out of the metadata. If each
-    /// settlement looped over these offsets, the test would take 10,000 times as long. It measures the
-    /// thread's own CPU time, which does not depend on other work on the machine.
+    /// In a backlog whose commands bring tokens, nearly every offset is left out of the metadata. If each settlement
+    /// looped over these offsets, the test would take thousands of times as long. The test measures the thread's own
+    /// CPU time, which other work on the machine hardly changes.
     @Test func `Records left out of the metadata cost about as much as others`() {
         let published = processorNanoseconds(settlingAs: true)
         let unpublished = processorNanoseconds(settlingAs: false)
@@ -189,7 +190,7 @@ import Testing
         return threadNanoseconds() - began
     }
 
-    /// Compares the ledger with a model that keeps every offset.
+    /// Compares the ledger with a list of all offsets that are not settled.
     @Test(arguments: 1...20 as ClosedRange<UInt64>) func `The ledger agrees with a set`(seed: UInt64) {
         var random = SplitMix64(simulationSeed: seed)
         var ledger = PartitionLedger(windowOffsets: 128)

@@ -40,8 +40,8 @@ import Testing
         }
     }
 
-    /// Many records come, and each settles soon. Settled records free their room, so the times of the others
-    /// stay exact.
+    /// Many records come, and each settles soon. Settled records free their room, so the times of the others stay exact
+    /// to half a second.
     @Test func `Settled records make room`() throws {
         var times = ReceiptTimes()
         for offset in 0..<Int64(10_000) {

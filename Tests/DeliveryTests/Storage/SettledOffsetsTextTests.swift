@@ -4,8 +4,8 @@ import Testing
 
 @testable import Delivery
 
-/// A commit's metadata keeps the settled offsets above the committed one. Its text has a limited length and the same
-/// form in all releases, and faulty text does no harm. (R10)
+/// A commit's metadata keeps the settled offsets above the committed one, as far as they fit. Its text has a limited
+/// length and the same form in all releases, and faulty text does no harm. (R10)
 @Suite struct SettledOffsetsTextTests {
     private func encode(_ ranges: [Range<Int64>], above offset: Int64) -> String {
         String(decoding: SettledOffsetsText.encode(ranges, above: offset), as: UTF8.self)

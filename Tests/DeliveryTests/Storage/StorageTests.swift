@@ -37,7 +37,7 @@ import Testing
         var queue = IndexQueue<UInt32>(limit: 1_000)
         var model: [UInt32] = []
         for step in 0..<20_000 as Range<UInt32> {
-            // The queue is filled and emptied in turn, so that it wraps and grows at every position.
+            // The queue is filled and emptied in turn, so that it wraps and grows at many positions.
             let filling = (step / 1_500) % 2 == 0 ? 650 : 350
             if random.chance(filling), model.count < 1_000 {
                 if random.chance(100) {
@@ -58,7 +58,7 @@ import Testing
     }
 }
 
-/// A slab gives out freed indices again, up to its limit, and keeps the other values. (R3)
+/// A slab reuses freed indices, has a limit, and keeps the values of all other indices. (R3)
 @Suite struct SlabTests {
     @Test func `A freed index is given out again`() {
         var slab = Slab<Int>(limit: 100)
@@ -156,8 +156,8 @@ import Testing
         #expect(arena.chunksBytes == 0)
     }
 
-    /// Large records follow a backlog of small ones. The arena must free the memory of the small records for
-    /// the large ones.
+    /// Large records may follow a backlog of small ones. So the arena must be able to give back the memory of the small
+    /// ones. A chunk with one block in use stays.
     @Test func `Completely free chunks are given back`() {
         var arena = Arena()
         let small = (0..<10_000).map { _ in arena.allocate(512) }

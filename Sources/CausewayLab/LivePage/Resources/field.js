@@ -5,7 +5,7 @@ const URGENT = 0x10;
 const FLASH_MILLISECONDS = { 5: 420, 10: 900 };
 const LEVELS = 10;
 const GAP = 16;
-// The height of the cell in which a small phone is drawn, as a multiple of the cell's width.
+// The height of the cell in which a small phone is drawn, as a multiple of the cell's smallest width (size).
 const TALL = 1.72;
 
 // Hues of OKLCH in degrees. The season's teams have fixed hues. The hue of any other name is computed from its letters.
@@ -60,8 +60,8 @@ export class Field {
     this.arrange();
   }
 
-  // Takes an answer of GET /screens, which has the changes of a quarter of a second but not their times. Each flash begins at a random time
-  // within the next quarter of a second.
+  // Takes an answer of GET /screens. It has all phones (isWhole), or the changes of a quarter of a second without their
+  // times. The flash of a change begins at a random time within the next quarter of a second.
   take(screens, isWhole) {
     if (isWhole || screens.phones !== this.count) this.reset(screens.phones);
     if (screens.tints.length !== this.tints.length) { this.tints = screens.tints.map(hueOf); this.names = screens.tints; this.colours.clear(); }

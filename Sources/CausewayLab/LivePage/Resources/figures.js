@@ -12,7 +12,8 @@ function duration(milliseconds) {
   return `${(milliseconds / 1000).toFixed(milliseconds < 10_000 ? 1 : 0)} s`;
 }
 
-// A number that counts up to its new value in the time until the next event. A lower value is shown at once.
+// A number that counts up to its new value in the time until the next event. A lower value is shown at once, and any
+// value if isQuiet is set.
 class Runner {
   constructor(node) {
     this.node = node;
@@ -221,7 +222,8 @@ export class Figures {
     byId("news").replaceChildren(...(title ? [make("b", "", title), body] : []));
   }
 
-  // Draws a ring for each phone of the wall. The ring shows how much of the phone's budget of pushes at priority 10 is left.
+  // Draws a ring for each phone of the wall. The ring shows how much of the phone's budget of pushes at priority 10 is
+  // left. If the budget is not known, it shows the share of priority 10 in the phone's pushes.
   budgets(figures, screens, isWhole) {
     const box = document.querySelector("#rings .rings");
     if (isWhole) { box.replaceChildren(); this.rings.clear(); }

@@ -96,7 +96,8 @@ export class Phone {
     }
   }
 
-  // Shows a phone as GET /screens describes it. isQuiet: do not flash, because the page does not know what the phone showed before.
+  // Shows a phone as GET /screens describes it. isQuiet: do not flash or ring, because the page does not know what the
+  // phone showed before.
   show(view, isQuiet = false) {
     const isOther = view.phone !== this.phone;
     const isNewPush = !isOther && (view.pushesAt5 !== this.view?.pushesAt5 || view.pushesAt10 !== this.view?.pushesAt10);

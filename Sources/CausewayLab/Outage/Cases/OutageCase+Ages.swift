@@ -1,6 +1,5 @@
 extension OutageCase {
-    /// Cases with commands that arrive too late to be sent, and with commands whose timestamp is in the
-    /// future.
+    /// Cases with commands that are read late, and with commands whose timestamp is in the future.
     static let ofAges = [
         OutageCase(
             name: "thirty-hours-old",

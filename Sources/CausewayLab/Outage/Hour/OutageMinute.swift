@@ -3,14 +3,14 @@ struct OutageMinute {
     /// Whether the affected app's host was unreachable in the middle of the minute. The outage begins and
     /// ends close to the end of a minute.
     var isHostUnreachable: Bool
-    /// The time from a command's record to APNs' answer, for the healthy app.
+    /// The time from a command's record until APNs accepted its push, for the healthy app.
     var freshness = Histogram()
     /// Pushes of the affected app that APNs accepted.
     var affectedPushes = 0
     var commands = 0
     /// The longest wait of a record for its commit.
     var longestCommitMilliseconds: Int64 = 0
-    /// How many records of all partitions were not committed at the end of the minute.
+    /// How many records of the commands topic were not committed at the last measurement of the minute.
     var recordsBehind: Int64 = 0
     /// The worker's resident memory at the end of the minute.
     var residentBytes: Int64 = 0

@@ -18,8 +18,9 @@ struct PushesAfterReturn {
 
     /// Records a push that the host has accepted.
     ///
-    /// Ignores pushes that the worker wrote before the host froze. The host reads them from its sockets when
-    /// it returns, and a worker cannot withdraw them.
+    /// Ignores pushes before the return, and pushes whose `aps.timestamp` is not after the freeze. The worker may have
+    /// written those before the freeze: the host reads them from its sockets when it returns, and a worker cannot
+    /// withdraw them.
     mutating func add(_ push: OutageHistory.Push, isNewest: Bool) {
         guard host == .back, push.timestamp > wentAwayAtSeconds else { return }
         newestFlags[push.activity, default: []].append(isNewest)

@@ -162,8 +162,8 @@ struct OutageJudge {
         return !isPast(bounds.seconds(of: command.event), command, at: endMilliseconds)
     }
 
-    /// Whether a phone must have the activity. It must if its app began the activity, or if the start is
-    /// still required.
+    /// Whether a phone must have the activity. It must if a phone has it already, if its app began the activity, or if
+    /// the start is still required.
     private func isBegun(_ record: ActivityRecord) -> Bool {
         guard record.screen == nil, let start = record.commands.first(where: { $0.event == .start }) else {
             return true

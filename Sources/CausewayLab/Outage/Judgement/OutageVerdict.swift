@@ -1,11 +1,12 @@
 /// The verdict on a history. Each list of texts describes broken promises, except `excusedRepeats`.
 struct OutageVerdict: Equatable {
-    /// Activities whose phone does not show the newest state that has not expired, and alerts that are not
-    /// too old and never rang.
+    /// Activities whose phone does not show the newest state that has not expired, and alerts that are not too old and
+    /// never rang. Also missing ends and restarts of lifetimes.
     var losses: [String] = []
-    /// Pushes that APNs accepted after their age limit or after a newer push.
+    /// Pushes that APNs accepted after their age limit or after a newer push or alert, or that no valid command
+    /// requests.
     var oldPushes: [String] = []
-    /// Alerts and starts that reached a phone twice.
+    /// Alerts and starts that reached a phone twice. Also surplus ends and restarts of lifetimes.
     var repeats: [String] = []
     /// Alerts that rang again after a crash and that the promises permit to ring again.
     var excusedRepeats: [String] = []
