@@ -38,6 +38,18 @@ import Testing
         #expect(record.contains(#""c":1"#) && record.contains(#""alert""#))
     }
 
+    /// The carrier waits before a start. Behind the start, the older command would be superseded, and its alert lost.
+    @Test func `The alert's command waits in its carrier's place`() {
+        let harness = harnessWithCarriedAlert()
+        harness.handOver(3, .start, expiration: harness.now / 1_000 + 3_600)
+        harness.core.withdraw { $0 == 2 }
+        #expect(takeReturns(harness) == [Return(record: 2, ending: .withdrawn)])
+        harness.settle()
+        harness.pass(milliseconds: 60_000)
+        let returns = takeReturns(harness)
+        #expect(returns.map(\.record) == [1, 3] && returns.allSatisfy { $0.ending == .fannedOut })
+    }
+
     @Test func `A command and the carrier of its alert are withdrawn together`() {
         let harness = harnessWithCarriedAlert()
         harness.core.withdraw { _ in true }

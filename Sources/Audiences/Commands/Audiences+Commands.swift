@@ -65,20 +65,23 @@ extension Audiences {
     /// Returns the waiting commands of revoked partitions as `withdrawn`. A command that is under way is not affected,
     /// nor is one whose alert is carried by a command that is under way or of another partition.
     ///
-    /// If only the carrier of an alert is withdrawn, the older command that brought the alert waits again: the next
-    /// owner of the carrier's partition does not know the alert.
+    /// If only the carrier of an alert is withdrawn, the older command that brought the alert waits in its place: the
+    /// next owner of the carrier's partition does not know the alert.
     ///
-    /// - Parameter isRevoked: whether a record's partition is being revoked.
+    /// - Parameter isRevoked: whether a record's partition is being revoked. False for a record of an assignment that
+    ///   has ended: if the partition has been assigned again, the record that was read again may already be settled as
+    ///   a duplicate of this one.
     public mutating func withdraw(where isRevoked: (_ record: UInt32) -> Bool) {
         for command in 0..<commands.indexBound
         where commands.isInUse(command) && commands[command].stage == .waiting && isRevoked(commands[command].record) {
             let audience = commands[command].audience
-            unlinkCommand(command, of: audience)
             let rider = commands[command].rider
             if rider != .max, !isRevoked(commands[rider].record) {
                 commands[command].rider = .max
-                enqueue(rider)
+                putRider(rider, inPlaceOf: command, of: audience)
                 awaken(audience)
+            } else {
+                unlinkCommand(command, of: audience)
             }
             finishCommand(command, .withdrawn)
             removeIfIdle(audience)
@@ -190,11 +193,31 @@ extension Audiences {
         audiences[audience].lastWaitingCommand = command
     }
 
-    private mutating func unlinkCommand(_ command: UInt32, of audience: UInt32) {
+    /// Puts the rider of a waiting command where the command waits. At another place, the rider could follow a start
+    /// that is newer than the rider.
+    private mutating func putRider(_ rider: UInt32, inPlaceOf command: UInt32, of audience: UInt32) {
+        let predecessor = predecessor(of: command, of: audience)
+        commands[rider].next = commands[command].next
+        commands[rider].stage = .waiting
+        if predecessor == .max {
+            audiences[audience].firstWaitingCommand = rider
+        } else {
+            commands[predecessor].next = rider
+        }
+        if audiences[audience].lastWaitingCommand == command { audiences[audience].lastWaitingCommand = rider }
+    }
+
+    /// Returns the command that waits before `command` in its audience's list; `.max` if `command` is the first.
+    private func predecessor(of command: UInt32, of audience: UInt32) -> UInt32 {
         var predecessor = UInt32.max
         var current = audiences[audience].firstWaitingCommand
         while current != command, current != .max { (predecessor, current) = (current, commands[current].next) }
         precondition(current == command, "a command that waits is in its audience's list")
+        return predecessor
+    }
+
+    private mutating func unlinkCommand(_ command: UInt32, of audience: UInt32) {
+        let predecessor = predecessor(of: command, of: audience)
         let next = commands[command].next
         if predecessor == .max {
             audiences[audience].firstWaitingCommand = next

@@ -60,7 +60,7 @@ extension Lane {
     /// Takes back the commands to audiences that still wait for their admission, if their partition is being revoked.
     /// The next owner of the partition handles these commands.
     func withdrawAudienceCommands() {
-        audiences.withdraw { delivery.isRevoked($0) }
+        audiences.withdraw { delivery.isBeingRevoked($0) }
     }
 }
 

@@ -220,4 +220,11 @@ extension Delivery {
         }
         return partition.pointee.phase == .revoking
     }
+
+    /// Whether a record's partition is being revoked, and the assignment that the record came with has not ended.
+    public func isBeingRevoked(_ record: UInt32) -> Bool {
+        let slot = records.address(of: record)
+        let partition = partitions.partition(slot.pointee.partition, epoch: slot.pointee.epoch)
+        return partition.map { $0.pointee.phase == .revoking } ?? false
+    }
 }
