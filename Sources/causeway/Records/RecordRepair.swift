@@ -32,8 +32,14 @@ struct RecordRepair {
         switch fault.code {
         case .unknownKey, .duplicateKey:
             return remove(memberAt: fault.offset)
+        case .notAllowed where field == .channel:
+            // The record lacks an audience or an activity. Without `channel`, decoding would report only the activity.
+            return false
         case .notAllowed:
-            return remove(memberAt: memberOffset(named: field.key, inObjectAt: fault.offset) ?? fault.offset)
+            // An audience is not allowed beside a device or an activity, so one of these is removed.
+            let keys = field == .audience ? ["device", "activity", field.key] : [field.key]
+            let members = keys.compactMap { memberOffset(named: $0, inObjectAt: fault.offset) }
+            return remove(memberAt: members.first ?? fault.offset)
         case .missingField:
             guard let sample = Self.samples[field], byte(at: fault.offset) == UInt8(ascii: "{") else { return false }
             repairedFields.insert(field)
