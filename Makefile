@@ -77,6 +77,7 @@ demo: build ## Play a cricket season to 3,000 simulated phones, in about a minut
 # Limits parallel tests. Without a limit, a test can time out while a thousand other tests use the processors.
 test: export SWT_EXPERIMENTAL_MAXIMUM_PARALLELIZATION_WIDTH ?= 16
 test: test-deps ## Build and run all tests; the last line says how many passed
+	@mkdir -p .build && : > .build/test.log
 	@swift build --build-tests && .ci/test $(TEST)
 
 page-deps: test-deps
