@@ -156,7 +156,8 @@ struct CircuitBreaker {
         }
     }
 
-    /// Counts the outcome of a push, and returns how the state changed.
+    /// Handles the outcome of an ended push, and returns how the state changed. While closed, counts the outcome. While
+    /// probing, the push is the probe, and decides whether the breaker closes. While open, ignores the outcome.
     mutating func record(_ sample: CircuitBreakerSample, nowMilliseconds: Int64) -> Transition {
         switch state {
         case .open:

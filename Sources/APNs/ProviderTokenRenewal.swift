@@ -39,7 +39,7 @@ public enum ProviderTokenRenewal {
     /// - Parameters:
     ///   - storedToken: the entry in Redis; nil if there is none.
     ///   - inUseIssuedAtSeconds: when the token in use was issued; nil if none is in use.
-    ///   - refusedIssuedAtSeconds: when the last token that this process dropped was issued, because APNs refused it;
+    ///   - refusedIssuedAtSeconds: the issue time of the last token that this process dropped because APNs refused it;
     ///     nil if it dropped none.
     public static func step(
         _ storedToken: StoredToken?,

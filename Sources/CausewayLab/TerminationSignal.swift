@@ -17,7 +17,7 @@ struct TerminationSignal {
 
     /// Installs the handlers. From now on, the signals do not end the process.
     init() {
-        // Make the pipe now, because a handler may need it at once.
+        // A static is made at its first use. Use it now, because a signal handler must not run its initializer.
         precondition(Self.ends.writing >= 0)
         var action = sigaction()
         action.__sigaction_handler.sa_handler = { _ in

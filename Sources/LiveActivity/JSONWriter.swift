@@ -95,7 +95,8 @@ public struct JSONWriter: ~Copyable {
         count &+= Decimal.write(value, to: base + count)
     }
 
-    /// Appends bytes unchanged, without a comma before them. The caller makes sure that the text stays valid JSON.
+    /// Appends bytes unchanged, without a comma before them. If the text must be JSON (a Kafka key need not be), the
+    /// caller makes sure that it stays valid.
     public mutating func raw(_ bytes: UnsafeRawBufferPointer) {
         reserve(bytes.count)
         put(bytes)

@@ -2,7 +2,7 @@ import CLinux
 import Glibc
 import Synchronization
 
-/// A thread that runs one event loop.
+/// A thread with an event loop of its own. Without `join`, the thread runs on after the last reference is gone.
 public final class LoopThread: Sendable {
     /// The running thread; nil after `join`.
     private let thread: Mutex<pthread_t?>

@@ -41,7 +41,8 @@ struct ReplicaWatch {
     private var missingSinceMilliseconds: Int64?
     private var waitDueMilliseconds: Int64 = 0
 
-    /// Whether a call that asks for replicas may be issued.
+    /// Whether a call that asks for replicas may be issued. False while replicas are missing and a WAIT is outstanding,
+    /// and during the pause after it.
     func acceptsCalls(nowMilliseconds: Int64) -> Bool {
         state != .missing || (!isWaitOutstanding && nowMilliseconds >= waitDueMilliseconds)
     }

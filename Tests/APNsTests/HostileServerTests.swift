@@ -273,7 +273,7 @@ import Testing
         bytes += frame(FrameType.headers, flags: 5, stream: 7, [0x00, 1, 0x78, 1, 0x79])
         bytes += responseHead(stream: 9, contentLength: "2")
         bytes += frame(FrameType.data, flags: 9, stream: 9, [3, 0x7B, 0x7D, 0, 0, 0])
-        // Frames on streams that have ended.
+        // Frames on streams that have ended, which the client must ignore.
         bytes += acceptedResponse(stream: 5) + frame(FrameType.resetStream, stream: 3, bigEndianBytes(0))
         bytes += frame(FrameType.windowUpdate, stream: 7, bigEndianBytes(1)) + frame(FrameType.data, stream: 9, [0])
         if isByteByByte {

@@ -5,7 +5,7 @@ import Testing
 @testable import CausewayLab
 
 /// Runs the given example apps, by default the ride app. `body` adds readings and expected alerts to `history`. At the
-/// end, the chart's rules are evaluated over these readings.
+/// end, the chart's rules are evaluated over these readings. Exactly the expected alerts must fire.
 func withAlerts(
     apps: [String] = ["ride"],
     lanes: Int = 2,

@@ -60,7 +60,8 @@ private final class Journey {
         app = try #require(commands.first?["app"] as? String)
     }
 
-    /// Installs the app on the phones, and starts the activities that the app itself starts.
+    /// Installs the app on the phones, starts the activities that the app itself starts, and relays the tokens of both
+    /// to the worker.
     func begin() throws {
         let phones = try files.object("phones.json")
         try run.post("/phones", phones)

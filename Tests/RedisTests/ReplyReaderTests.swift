@@ -126,7 +126,7 @@ import Testing
         }
     }
 
-    /// The error texts of Redis 5.0, 6.2, 7.0 and Valkey 8, copied from their sources.
+    /// The error texts of Redis 5.0, 6.2, 7.0 and Valkey 8, from their sources. Long ones are cut.
     @Test func `An error that wraps another one is classified by the inner one`() {
         let running = "ERR Error running script (call to f_2bab3b661081db58bd2341920e0ba7cf5dc77b25): @user_script:1: "
         let cases: [(String, RedisError.Code)] = [

@@ -139,7 +139,7 @@ enum UndocumentedResponse {
         }
     }
 
-    /// The reason that the push log shows.
+    /// The reason that the push log shows; empty for a body that is not JSON.
     var word: String {
         switch self {
         case .unknownReason: "ReasonOfTomorrow"

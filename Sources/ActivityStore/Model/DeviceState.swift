@@ -5,7 +5,8 @@ public struct DeviceState: Hashable, Sendable, ExpiringState {
     public struct Slot: Hashable, Sendable {
         public internal(set) var token: TokenRegistration<[UInt8]>?
         public internal(set) var registeredAtMilliseconds: Int64?
-        /// The last token that APNs has declared dead.
+        /// The last token that was retired, because APNs called it dead or did not know it; nil: none. Only a
+        /// registration can bring it back.
         public internal(set) var retiredToken: RetiredToken?
         /// The held starts, oldest version first, one for each activity.
         public internal(set) var heldStarts: [Start] = []

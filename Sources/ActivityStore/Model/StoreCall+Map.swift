@@ -163,7 +163,7 @@ extension StoreReply<[UInt8]> {
     }
 }
 
-/// Copies of bytes that live as long as this object.
+/// Holds copies of bytes. The copies are valid as long as this object lives.
 private final class BorrowedBytes {
     private var copies: [UnsafeMutableRawBufferPointer] = []
 

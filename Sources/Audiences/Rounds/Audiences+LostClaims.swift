@@ -82,8 +82,9 @@ extension Audiences {
     /// `MemberCompleteness` uses the same limit. (R26)
     public static var membersWaitMillisecondsMax: Int64 { 600_000 }
 
-    /// Claims the round again when no push, call or result of the old claim is under way. The round then
-    /// continues from the store's checkpoint. (R26)
+    /// Claims the round again when three things are over: the pause after the lost claim; the wait for lost members,
+    /// which has a limit; and the pushes, calls and results of the old claim. The round then continues from the store's
+    /// checkpoint or, if the store has lost it, from the last one that this worker recorded. (R26)
     mutating func claimAgain(_ round: UInt32, now: Moment) {
         let slot = rounds[round]
         guard slot.nextClaimMilliseconds <= now.monotonicMilliseconds else {

@@ -51,8 +51,9 @@ struct RoundSlot: BitwiseCopyable {
     /// When the core found that the store had lost the round with its members, or may lack its members
     /// (monotonic milliseconds); `.min`: it has not found this.
     var membersLostMilliseconds = Int64.min
-    /// How often the round has waited for its members before its first push; the maximum once the longest wait is over.
-    /// See ``Audiences/hasLostMembers(_:_:)``.
+    /// How often a claim of the round found that the store may lack its members, so that the round waited before it
+    /// sent anything under this claim; the maximum once the longest wait is over. Waits that began while the round was
+    /// under way are not counted. See ``Audiences/hasLostMembers(_:_:)``.
     var memberWaitCount: UInt8 = 0
     /// The number of positions in one lap, which is one pass through the range's members.
     var lapLength: UInt64

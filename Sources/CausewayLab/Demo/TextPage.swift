@@ -87,7 +87,7 @@ struct TextPage {
 }
 
 extension TextPage {
-    /// The most matches that are listed. The figures count all matches.
+    /// The maximum number of matches whose score is listed. The figures above the list count all matches.
     static let scoresMax = 6
     static let wrongPhonesMax = 10
 

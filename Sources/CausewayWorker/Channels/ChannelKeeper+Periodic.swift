@@ -212,7 +212,8 @@ extension ChannelKeeper {
     }
 
     /// Plans the deletion of a channel if its audience has ended. Usually the worker that admitted the end has
-    /// planned the deletion. This call is for the case that it could not, for example because it was killed.
+    /// planned the deletion. This call is for the case that that worker
+    /// could not, for example because it was killed.
     private func planDeletion(_ entry: ChannelEntry, at managedEnvironment: ManagedEnvironment) throws(ChannelRefusal) {
         try convertingErrors { () throws(RedisError) in
             // If the channel is newer than the end, commands after the end have created it, so it stays.

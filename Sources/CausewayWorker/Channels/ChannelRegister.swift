@@ -139,8 +139,8 @@ final class ChannelRegister {
         return Self.isComplete(token) ? nil : token
     }
 
-    /// Adds the entries that the register lacks, and writes all its channels into the audiences' records,
-    /// where admission reads them.
+    /// Adds the entries that the register lacks. Then writes the register's active channels, not those that are being
+    /// deleted, into the audiences' records, where admission reads them.
     ///
     /// - Parameter token: the token from `beginRestoration`.
     /// - Returns: false if, since `beginRestoration`, Redis was emptied, a channel was deleted, or another process

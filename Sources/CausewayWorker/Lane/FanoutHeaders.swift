@@ -58,7 +58,7 @@ enum FanoutHeaders {
     }
 
     /// Returns the header `dropped` of a fan-out or deferred record. Empty if the header is missing or
-    /// malformed.
+    /// malformed. Valid as long as the message.
     static func droppedFields(of message: borrowing Message) -> UnsafeRawBufferPointer {
         let nothing = UnsafeRawBufferPointer(start: nil, count: 0)
         guard let names = message.headers?.lastValue(named: "dropped"), DroppedFields.isNameList(names) else {

@@ -54,8 +54,8 @@ struct LifetimeCommand: Equatable {
     /// Whether a claim asks for a new start of an activity.
     static func isRestart(_ claim: SharedHashes.Claim) -> Bool { claim.text.hasPrefix("r") }
 
-    /// Makes the value of an end command. The command has no content state, so the last state stays on the screen,
-    /// and it has no alert.
+    /// Makes the value of an end command. The command has no alert, and no content state, so the last state stays on
+    /// the screen.
     private static func end(
         app: [UInt8],
         activity: [UInt8],

@@ -1,7 +1,7 @@
 /// The records of a partition that were settled before and are read again because Redis lost data. (R25)
 struct ReadAgainOffsets {
     let settledBelow: Int64
-    /// The ranges of settled offsets above `settledBelow`, ascending and disjoint.
+    /// The ranges of settled offsets from `settledBelow` on, ascending and disjoint.
     private let rangesAbove: [Range<Int64>]
     private let end: Int64
 

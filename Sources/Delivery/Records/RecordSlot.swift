@@ -1,6 +1,6 @@
 import LiveActivity
 
-/// One Kafka record in the lane. The slab `Records` stores the slot, and the slot's index names the record.
+/// One Kafka record in the lane. The slab in `Records` stores the slot, and the slot's index names the record.
 ///
 /// A slot lives as long as something names it, such as an activity's waiting list, a call to Redis, a push or a
 /// record in the producer. `acknowledgementsOutstanding` counts the calls, the productions and the changes of
@@ -265,7 +265,8 @@ extension RecordSlot {
     }
 }
 
-/// What a record is. `invalid` until it is decoded, and if it is rejected.
+/// What a record is. `invalid` until its content is copied into the slot. So it stays `invalid` if it is rejected, or
+/// if it is read again and needs no action.
 enum RecordKind: UInt8 { case command, registration, unregistration, invalid, audienceCommand }
 
 /// Where a text is in the record's block.

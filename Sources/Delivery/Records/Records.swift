@@ -180,8 +180,9 @@ struct Records: ~Copyable {
         slots[record].body = body
     }
 
-    /// Makes the body of a record's command. If the command has the same `aps` dictionary and fields as the
-    /// previous one, the record shares the previous body.
+    /// Makes the body of a record's command. If the command's `aps` dictionary and its `payload` members are those of
+    /// the last body that this function made, the record shares that body.
+    ///
     /// - Parameter dictionaryNumber: the number of the command's `aps` dictionary (`ApsCache`).
     mutating func setBody(
         of record: UInt32,

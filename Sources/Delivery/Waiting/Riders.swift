@@ -71,8 +71,9 @@ extension RecordSlot {
     @inline(__always) var hasAlertFromRedisOnly: Bool { rider == .max && olderAlertVersion != nil }
 }
 
-/// A command with an alert, after Redis answered that it has a newer command that is not settled. The older command
-/// waits until this lane reads the newer command, which then carries the alert, or until `untilMilliseconds`.
+/// A command whose alert waits for a carrier, because Redis has a newer command that is not settled. The wait ends when
+/// this lane reads a newer command of the activity, which carries the alert if it can, or at `untilMilliseconds`. If no
+/// command carries the alert, the alert is lost, and the waiting command ends as `superseded`.
 struct RiderAwaitingCarrier: BitwiseCopyable {
     /// The waiting command; `.max`: none.
     private(set) var record: UInt32 = .max

@@ -22,7 +22,7 @@ extension ContractChecker {
         return first &- UInt8(ascii: "0") < 10 || first == UInt8(ascii: "-")
     }
 
-    /// Reads a whole number that fits its type.
+    /// Reads a whole number that fits its type. `1.0` and `1e2` are whole too.
     @inline(__always)
     func integer(
         _ kind: ShapeKind,

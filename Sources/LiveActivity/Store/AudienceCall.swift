@@ -87,8 +87,9 @@ public struct AudienceAdmission<Bytes> {
     /// the audience is under way, for at most an hour: the new command then gets the same ranges, because other ranges
     /// would overlap with them.
     public var rangeCount: UInt16
-    /// The body that a member gets if it joins later, and the command's expiration, UNIX seconds. The body has no
-    /// alert, because the alert would come late. Of a start, the body is not stored.
+    /// The body that a member gets if it joins later, in the form `JoinerBody`, and until when it is valid, UNIX
+    /// seconds: the command's expiration, or what its stale date or its policy gives. The body has no alert, because
+    /// the alert would come late. Of a start, the body is not stored.
     public var body: Bytes
     public var expiration: Int64
 

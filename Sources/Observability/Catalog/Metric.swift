@@ -257,8 +257,9 @@ public enum MetricDimension: UInt8, CaseIterable, Sendable {
 public enum LatencyPhase: UInt8, CaseIterable, Sendable {
     /// From the record's timestamp to its receipt: the time in Kafka.
     case queue
-    /// From receipt to the last decision of Redis before APNs' first answer: merging, pace, a deferral, and Redis
-    /// itself.
+    /// From receipt to the last decision of Redis before the first attempt of the push was answered or failed: merging,
+    /// pace, and Redis itself. After a deferral, only later attempts count, so the deferral and the attempts before it
+    /// are part of this time.
     case admit
     /// From that decision until the last attempt of the push is sent: the wait for a free stream on a connection, and
     /// all earlier attempts.

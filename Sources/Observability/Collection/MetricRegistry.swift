@@ -1,4 +1,5 @@
-/// All metrics of a worker. Created once at the start, and shared by its threads and the pages.
+/// What a worker's threads publish for the pages: the metrics, the worker's condition and the recent log events.
+/// Created once at the start.
 package final class MetricRegistry: Sendable {
     package let labels: LabelSpace
     package let lanes: [PublishedMetrics]

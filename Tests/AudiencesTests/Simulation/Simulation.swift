@@ -99,8 +99,8 @@ final class Simulation {
     func makeWorker() -> SimulatedWorker {
         workersMade += 1
         let worker = SimulatedWorker(number: workersMade, parameters: parameters, seed: random.next())
-        // A new worker does not know whether the store has all members, until it has read the marks for the
-        // first time.
+        // A new worker does not know whether the store has all members, until it has read the marks for the first
+        // time. In other runs nothing reads the marks, and no audience waits.
         if parameters.kind == .wipes { worker.core.membersLastCompleteMilliseconds = .min }
         return worker
     }

@@ -12,8 +12,8 @@ struct SimulationParameters {
         case crashes
         /// The APNs host or the store does not answer for a long time.
         case outages
-        /// Workers die and partitions move. The audience's size changes, so that the commands have different
-        /// ranges.
+        /// Workers die and partitions move. Each admission draws its number of ranges at random, as if the audience's
+        /// size had changed, so the commands have different ranges.
         case ranges
         /// Workers die and partitions move. The fan-out topic gets more partitions, so that ranges move to
         /// other partitions and owners.

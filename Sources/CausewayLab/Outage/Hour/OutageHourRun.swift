@@ -48,9 +48,9 @@ final class OutageHourRun {
         minute = OutageMinute(number: 1, isHostUnreachable: false)
     }
 
-    /// Plays the outage.
+    /// Starts the workers, waits until all tokens are registered, plays the outage, and stops the workers.
     ///
-    /// - Returns: the broken promises, as text.
+    /// - Returns: the broken promises and the workers' faults, as text; empty if there are none.
     func run() throws(LabError) -> [String] {
         defer {
             outcomes.close()
