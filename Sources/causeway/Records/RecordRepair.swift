@@ -32,8 +32,9 @@ struct RecordRepair {
         switch fault.code {
         case .unknownKey, .duplicateKey:
             return remove(memberAt: fault.offset)
-        case .notAllowed where field == .channel:
-            // The record lacks an audience or an activity. Without `channel`, decoding would report only the activity.
+        case .notAllowed where field == .channel && byte(at: fault.offset) == UInt8(ascii: "{"):
+            // The record has no audience to request a channel for. Without `channel`, decoding would report a missing
+            // activity, although an audience may be meant.
             return false
         case .notAllowed:
             // An audience is not allowed beside a device or an activity, so one of these is removed.
