@@ -21,17 +21,18 @@ enum Workload: String, CaseIterable {
     /// Each command is sent. 98 states take turns. The keys of each have another order than in the six states
     /// before it.
     case alternating
-    /// Each command is sent. 98 states alternate, and the app has shapes. Each state is compared with the shapes only
-    /// the first time, because the core remembers that it fits.
+    /// Each command is sent. 98 states take turns, and the app has shapes. Each state is compared with the shapes only
+    /// the first time, because the core remembers that the state fits.
     case alternatingShaped = "alternating-shaped"
     /// Each command is sent and has a new state. Its keys have another order than in the six states before it.
     case unlike
     /// Each command is sent and has a new state, and the app has shapes. The keys have another order than in the six
     /// states before it, so each whole state is compared with the shapes.
     case unlikeShaped = "unlike-shaped"
-    /// Each command is sent. The states are those after 120 balls of a cricket match, in order.
+    /// Each command is sent. The states are those after each of 120 balls of a cricket match, in order.
     case innings
-    /// Each command is sent. The states are those after 120 balls of a cricket match, in order, and the app has shapes.
+    /// Each command is sent. The states are those after each of 120 balls of a cricket match, in order, and the app has
+    /// shapes.
     case inningsShaped = "innings-shaped"
 
     var isShaped: Bool { rawValue.hasSuffix("shaped") }
@@ -73,8 +74,8 @@ struct Feed: ~Copyable {
     /// The offset at which each activity's record begins, and the end of the last record.
     private let recordOffsets: [Int]
     private let timestampOffset: Int
-    /// The offset of a number in each state. Each command gets another number there. Empty: the commands have
-    /// the prepared states unchanged.
+    /// For each state: the offset of a number in the records with this state. Each command gets another number there.
+    /// Empty: the commands have the prepared states unchanged.
     private let changingNumberOffsets: [Int]
     private var lastChange = Self.firstChange
     private static let firstChange: Int64 = 810_748_800

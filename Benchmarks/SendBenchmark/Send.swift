@@ -93,7 +93,7 @@ struct TemporaryDirectory {
         path = String(decoding: template.dropLast().map(UInt8.init(bitPattern:)), as: UTF8.self)
     }
 
-    /// Removes files and directories, one level deep.
+    /// Removes the directory with its files. Its directories are removed too, if they have only files.
     func remove() {
         for name in names(in: path) {
             for inner in names(in: "\(path)/\(name)") { unlink("\(path)/\(name)/\(inner)") }

@@ -11,7 +11,7 @@ final class Sender: PushHandler, TimerHandler {
 
     unowned let loop: EventLoop
     var pool: Pool?
-    /// The sender begins to measure when this many connections send pushes.
+    /// The sender begins to measure when this many connections send pushes and the warm-up is over.
     var connectionsWanted = 1
     private let count: Int
     private let demand: Demand
@@ -117,8 +117,7 @@ final class Sender: PushHandler, TimerHandler {
         warmUpAnswers = answered
         startReading = Reading()
         guard demand.isPaced else { return }
-        // From here on, pushes are sent at the given rate. Pushes in flight belong to the warm-up and are not
-        // measured.
+        // From here on, pushes are sent at the given rate. Pushes in flight belong to the warm-up and are not counted.
         warmUpAnswers = Int(submittedCount)
         firstTickMilliseconds = loop.nowMilliseconds
         isPaced = true

@@ -11,7 +11,7 @@ func frameViolation(_ input: UnsafeRawBufferPointer) -> String? {
 }
 
 private struct ReadFrames: Equatable {
-    /// The type, flags, stream and payload of each frame, one after the other.
+    /// The type, flags, stream, number of flow-controlled bytes and payload of each frame, one after the other.
     var frames: [UInt8] = []
     var fault: ErrorCode?
 }

@@ -1,5 +1,5 @@
-/// The delay before the next connection attempt. It is half the base plus full jitter over a window that doubles with
-/// each failure, up to a maximum (R21).
+/// The delay before the next connection attempt. After a failure it is half the base plus full jitter over a window
+/// that doubles with each failure, up to a maximum of the window (R21). Without a failure it is 0.
 struct Backoff {
     private let baseMilliseconds: Int64
     private let maxMilliseconds: Int64

@@ -2,7 +2,7 @@ import Reactor
 
 /// Opens, replaces and closes the pool's connections.
 extension Pool {
-    /// Schedules the next opening, unless the pool has enough connections, or an opening is scheduled or under way.
+    /// Schedules the next opening if the pool wants one more connection, and no opening is scheduled or under way.
     func openIfNeeded() {
         guard phase == .running, !opening.isUnderWay, wantsConnection else { return }
         if opening.timer != .none {

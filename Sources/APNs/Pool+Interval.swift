@@ -53,10 +53,10 @@ extension Pool {
         oldConnection.retire(.providerToken)
     }
 
-    /// Takes the token of a new key, the candidate, to try the key. Does so only if this pool knows that the key in use
-    /// works, or that APNs refuses the key in use.
+    /// Takes the token of a new key, the candidate, to try the key. Does so only if the key in use works, or if the
+    /// breaker is open because APNs refuses the provider token.
     ///
-    /// If the key in use works, it stays in use during the trial. If APNs refuses the key in use, the pool retires the
+    /// If the key in use works, it stays in use during the trial. If APNs refuses its token, the pool retires the
     /// connections with this key. Otherwise they would get the breaker's probes, and no push would try the candidate.
     private func takeTrialToken() {
         let isRefused = breaker.cause == .providerToken

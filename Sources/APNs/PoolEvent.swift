@@ -2,9 +2,10 @@
 public enum PoolEvent: Sendable {
     /// TLS and HTTP/2 are set up, and the connection may take its first push.
     case connected(connection: UInt32, peer: String)
-    /// A response showed that APNs accepts the provider token. The connection now takes pushes in parallel.
+    /// A response showed that APNs accepts the provider token. The connection now takes up to `streamsMax` pushes in
+    /// parallel.
     case authenticated(connection: UInt32, streamsMax: Int)
-    /// APNs changed how many streams it allows.
+    /// SETTINGS of APNs changed how many pushes the connection may have in flight.
     case streamLimitChanged(connection: UInt32, streamsMax: Int)
     /// APNs sent a GOAWAY frame. `reason` and `text` come from its debug data.
     case goAway(connection: UInt32, code: UInt32, reason: Reason, text: String)
@@ -48,7 +49,7 @@ public enum RetirementCause: UInt8, Sendable {
 public enum CloseCause: UInt8, Sendable {
     /// TCP or TLS could not be set up.
     case connectFailed
-    /// The server's certificate was refused: not trusted, out of date, or for another name.
+    /// The server's certificate was refused: for example, it is not trusted, out of date, or for another name.
     case certificateRefused
     /// TLS negotiated another protocol than `h2`, or none (RFC 9113, section 3.2).
     case notHTTP2
@@ -60,7 +61,7 @@ public enum CloseCause: UInt8, Sendable {
     case outputStalled
     /// The peer broke HTTP/2 or exceeded one of our limits.
     case protocolError
-    /// The peer closed the connection, or TCP or TLS failed. Also: at the first SETTINGS, there was no provider token.
+    /// The peer closed the connection, or TCP or TLS failed. Also: at the first SETTINGS, no provider token could be used.
     case connectionLost
     /// The connection was retired, and has no push in flight.
     case retired

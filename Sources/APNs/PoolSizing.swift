@@ -4,8 +4,8 @@
 /// - The pool wants **one more** connection if, for at least half of the interval, it refused pushes because no stream
 ///   was free, and all wanted connections are open. There are two exceptions. First, more than ``errorPercentMax`` per
 ///   cent of the interval's pushes failed. Second, the mean round trip was more than ``fastRoundTripMillisecondsMax``
-///   and more than ``roundTripFactorMax`` times the shortest of the last two minutes. APNs or this host is then slow,
-///   and more connections would make both slower.
+///   and more than ``roundTripFactorMax`` times the shortest one that the pool remembers
+///   (``roundTripMemoryMilliseconds``). APNs or this host is then slow, and more connections would make both slower.
 /// - The pool wants **one fewer** if one connection fewer would have been enough for the whole of
 ///   ``PoolConfiguration/shrinkMilliseconds``. It is enough in an interval if the most pushes in flight were at most
 ///   half of what the remaining connections can carry. Wanted connections that are not open carry nothing. The time is
@@ -46,8 +46,7 @@ struct PoolSizing {
     }
 
     static let intervalMilliseconds: Int64 = 1_000
-    /// The pool wants one more connection if it had no free stream in at least this share of an interval, in
-    /// per cent.
+    /// The pool may want one more connection if it refused pushes for at least this share of an interval, in per cent.
     static let starvedPercentMin: Int64 = 50
     static let errorPercentMax = 10
     static let roundTripFactorMax: Int64 = 4
@@ -77,7 +76,7 @@ struct PoolSizing {
     ///
     /// - Parameters:
     ///   - openConnections: the number of `open` connections.
-    ///   - streamsPerConnection: how many pushes each `open` connection may have in flight at least; 0 if none is open.
+    ///   - streamsPerConnection: the lowest stream limit of the `open` connections; 0 if none is open.
     @discardableResult
     mutating func end(
         _ interval: Interval,

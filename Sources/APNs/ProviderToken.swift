@@ -53,8 +53,8 @@ public enum ProviderTokenTimes {
     /// At this age, a new token replaces the old one. A connection that pinned the old one changes to the new one
     /// later.
     public static let renewalAgeSeconds: Int64 = 35 * 60
-    /// No connection uses a token that is older, except a connection that tries a new key. If a connection pins a token
-    /// just before the renewal, the token reaches exactly this age at the end of the connection's 20 minutes.
+    /// No connection uses a token that has this age. If a connection pins a token just before the renewal, the token
+    /// reaches exactly this age at the end of the connection's 20 minutes.
     public static let ageSecondsMax: Int64 = 55 * 60
     /// A connection must keep a token for at least this time before it changes the token.
     public static let pinSecondsMin: Int64 = 20 * 60
@@ -62,8 +62,8 @@ public enum ProviderTokenTimes {
     /// If a connection asked for a newer token and got none, it waits for this time before it asks again.
     static let retrySeconds: Int64 = 1
 
-    /// Returns when a connection must look for a newer token. This is when it may change its token and a
-    /// newer one may exist, but at the latest when its token reaches the greatest age.
+    /// Returns when a connection must look for a newer token: as soon as it may change its token and a newer one may
+    /// exist, but at the latest when its token reaches ``ageSecondsMax``.
     static func reviewAtSeconds(pinnedAtSeconds: Int64, issuedAtSeconds: Int64) -> Int64 {
         min(max(pinnedAtSeconds + pinSecondsMin, issuedAtSeconds + renewalAgeSeconds), issuedAtSeconds + ageSecondsMax)
     }

@@ -4,9 +4,9 @@
 /// Besides `absent` and `unknown`, the cases are all names of Apple's tables for `/3/device` and for channels
 /// ("Handling notification responses from APNs", "Handling error responses from broadcast and channel requests").
 public enum Reason: UInt8, Sendable, CaseIterable {
-    /// The response has no reason, as with every 200.
+    /// No reason was given. This is so for every 200, and for a push without a response.
     case absent
-    /// The response has a reason that is none of the other cases. The status then decides what the sender does.
+    /// The given reason is none of the other cases. The status of a response then decides what the sender does.
     case unknown
     case badCollapseId
     case badDeviceToken

@@ -11,11 +11,11 @@ public enum ResponseDisposition: UInt8, Sendable, CaseIterable {
     /// APNs limits this device token or channel (429). Later, send the state that is then the newest, and
     /// send less often.
     case rateLimited
-    /// APNs refused the provider token as expired or as one of an unrelated key. The pool gets a new token and a new
-    /// connection automatically; send the push again.
+    /// APNs refused the provider token as expired or as one of an unrelated key. The pool replaces the connection, and
+    /// also the token unless the token is younger than 20 minutes. Send the push again.
     case refreshProviderToken
-    /// APNs refuses the sender (403): the key, team or certificate is wrong. Retry later, because an operator
-    /// may replace the key.
+    /// APNs refuses the sender (403): the key, team, environment or certificate is wrong. Retry later, because an
+    /// operator may replace the key.
     case providerRefused
     /// The device token is dead (410). Retire it, unless it was registered after the response's timestamp.
     case tokenDead

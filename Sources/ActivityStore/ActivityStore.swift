@@ -88,7 +88,7 @@ public final class ActivityStore {
 }
 
 extension RedisError {
-    /// What the error means to the caller. `MOVED`, `ASK` and `NOSCRIPT` count as no answer, because the same call
+    /// What the error means to the caller. `MOVED`, `ASK` and `NOSCRIPT` count as `unanswered`, because the same call
     /// can succeed at once.
     public var storeFailure: StoreFailure {
         guard isRetriable else { return .refused }

@@ -8,7 +8,7 @@ public enum StoreLimits {
     /// A start of a further activity fails at once (`heldStartsFull`).
     public static let heldStartsMax = 8
     /// The maximum number of audiences that, after a registration, may not know yet that the member left them. If a
-    /// registration would exceed this number, Redis answers `full`, and the worker makes the registration again later.
+    /// registration would exceed this number, its reply is `full`, and the worker makes the registration again later.
     /// An unregistration, a retired token and an accepted end are not limited: they add the member's last audiences.
     public static let departuresMax = 16
     /// The maximum length of a token, in bytes.

@@ -9,14 +9,14 @@ extension StoreSession {
     func handleReply(_ reply: Reply, toCalls count: Int, from reader: ReplyReader, on connection: RedisConnection) {
         let isArray = reply.elementCount > 1 && calls[0].kind.isStateAdmission
         if count > 1 || isArray { return handle(reply, ofBatch: count, from: reader, on: connection) }
-        // Always true here, because the reader belongs to this connection.
+        // The result is true here, because the reader belongs to this connection.
         _ = connection.completeOldestCall(from: reader)
         handle(reply, on: connection)
     }
 
-    /// Takes the reply to a batch, an array. First it has one element for each call. For each update or end that
-    /// is answered with a number, the activity's stored value follows, in the same order. The last element is
-    /// the server's clock, if an answer may need it.
+    /// Takes the reply to a batch, an array. First it has one element for each call. For each update or end whose
+    /// element is a number, the activity's stored value follows, in the same order. The last element is the
+    /// server's clock, if an element may need it.
     private func handle(
         _ reply: Reply,
         ofBatch count: Int,

@@ -3,7 +3,7 @@ import Glibc
 /// The reason why a run could not begin or did not succeed. The text says what to check.
 struct LabError: Error, CustomStringConvertible {
     var reason: String
-    /// The end of the log of the part that failed.
+    /// The last lines of a log that may show the cause.
     var logTail: [String] = []
 
     init(_ reason: String, logTail: [String] = []) {
@@ -11,7 +11,7 @@ struct LabError: Error, CustomStringConvertible {
         self.logTail = logTail
     }
 
-    /// Makes an error of a failed call of the operating system.
+    /// Makes the error for a failed call of the operating system.
     init(_ operation: String, errno code: Int32) {
         self.init("\(operation): \(String(cString: strerror(code)))")
     }

@@ -1,7 +1,7 @@
 import Foundation
 import Glibc
 
-/// Waits for SIGTERM and SIGINT.
+/// Waits for SIGTERM or SIGINT.
 ///
 /// A handler catches the signals. To block them in one thread would not be enough, because the runtime
 /// already has other threads, and the signal would end the process through one of these.

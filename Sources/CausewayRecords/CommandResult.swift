@@ -7,8 +7,7 @@ public enum LiveActivityResult: Hashable, Sendable {
     case command(CommandResult)
     /// The outcome of a command in one range of its audience.
     case range(RangeResult)
-    /// The outcome of a command to an audience, over all its ranges and broadcasts. Written when the last of
-    /// them has ended.
+    /// The outcome of a command to an audience. Written when the last of its ranges and broadcasts has ended.
     case audience(AudienceResult)
     /// The outcome of a broadcast to a channel.
     case broadcast(BroadcastResult)

@@ -60,7 +60,8 @@ public struct Channel: Hashable, Sendable {
     public var createdAt: Date
     /// `active` or `deleting`.
     public var state: String
-    /// The channel is deleted after this time, because its audience has ended; nil: no deletion is planned.
+    /// The channel is deleted after this time, because its audience has ended. Nil: no deletion is planned, or
+    /// `causeway channels delete` deletes the channel now (`state` is then `deleting`).
     public var deleteAfter: Date?
 }
 

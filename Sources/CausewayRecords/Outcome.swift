@@ -27,8 +27,9 @@ public struct Outcome: RawRepresentable, Codable, Hashable, Sendable {
     public static let failed = Outcome(rawValue: "failed")
     /// A start was sent and its answer was lost. The start is not sent again.
     public static let unknown = Outcome(rawValue: "unknown")
-    /// For an audience or a range: every member has an outcome, and none is `superseded`, `expired` or `started`. For
-    /// one member or broadcast: APNs answered 200.
+    /// For an audience or a range: every member has an outcome, and none is `superseded`, `expired` or `started`; some
+    /// may be `failed` or `unregistered`. An audience's broadcasts have outcomes of their own. For one member or
+    /// broadcast: APNs answered 200.
     public static let delivered = Outcome(rawValue: "delivered")
     /// Only for audiences, ranges and members: Causeway made a separate start command for each device.
     public static let started = Outcome(rawValue: "started")

@@ -88,8 +88,8 @@ package enum StartupCheck {
         var withPresentFiles = kafka
         withPresentFiles.propertyFiles.removeAll { !findings.canExamine($0.path) }
         for file in kafka.propertyFiles where file.name == "sasl.password" && !findings.canExamine(file.path) {
-            // librdkafka refuses a user without a password. The file with the password exists only on the
-            // worker's machine, so the check uses the file's path as the password.
+            // librdkafka refuses a user without a password. The file with the password does not exist on this
+            // machine, so the check uses the file's path as the password.
             withPresentFiles.properties.append(KafkaProperty(name: file.name, value: file.path))
         }
         func isUsable(_ property: KafkaProperties.Property) -> Bool {
@@ -109,7 +109,8 @@ package enum StartupCheck {
         }
     }
 
-    /// Returns the configuration key that gives a client's property its value.
+    /// Returns the configuration key that gives a client's property its value. If none does, the key under which it
+    /// can be set.
     private static func key(
         of property: String,
         in kafka: WorkerConfiguration.Kafka,

@@ -1,8 +1,8 @@
 import CausewayCommandLine
 import Kafka
 
-/// Produces a few records to one topic and waits until all are acknowledged. Blocks. Use it from one thread
-/// at a time.
+/// Produces a few records to one topic and waits until all are acknowledged. Calls block. Use this object from one
+/// thread at a time.
 final class SynchronousProducer {
     /// One record to produce. A value of nil writes a tombstone.
     typealias Record = (key: [UInt8], value: [UInt8]?)

@@ -151,7 +151,7 @@ extension Consumer {
         }
     }
 
-    /// Returns the partitions of topics that this consumer has subscribed to.
+    /// Returns those partitions in the list whose topics this consumer has subscribed to.
     private func subscribedPartitions(in partitions: UnsafeMutablePointer<rd_kafka_topic_partition_list_t>?)
         -> [TopicPartition]
     {

@@ -12,12 +12,12 @@ public protocol ConsumerHandler: AnyObject {
     /// and `committedOffsets`.
     func partitionsAssigned(_ partitions: [TopicPartition])
 
-    /// Handles partitions that this consumer gives up: for another member of the group, when it closes, or, with the
-    /// eager protocol, all its partitions in each rebalance. The handler stops new work, and lets work in flight finish
-    /// within its drain time. Meanwhile it may call `storeOffset`, `watermarks` and `pause`, and no other method. When
-    /// the handler returns, the consumer commits the stored offsets and gives the partitions up.
+    /// Handles partitions that this consumer gives up or has lost. With the eager protocol, each rebalance begins with
+    /// the revocation of all its partitions. The handler stops new work, and lets work in flight finish within its drain
+    /// time. Meanwhile it may call `storeOffset`, `watermarks` and `pause`, and no other method. When the handler
+    /// returns, the consumer commits the stored offsets and gives the partitions up.
     ///
-    /// - Parameter areLost: whether the group has already given the partitions to others. If so, the consumer
+    /// - Parameter areLost: whether the group may already have given the partitions to others. If so, the consumer
     ///   commits no offset, so the handler need not wait for anything.
     func partitionsRevoked(_ partitions: [TopicPartition], areLost: Bool)
 }
@@ -30,9 +30,8 @@ public enum ConsumerEvent: ~Copyable {
     /// All records of the partition were polled; the next record will have this offset or a later one. Only
     /// if `enable.partition.eof` is set.
     case partitionEnd(TopicPartition, offset: Int64)
-    /// An error. The consumer continues, unless `isFatal`. If a partition's position is unknown
-    /// (`auto.offset.reset=error`) or out of range, this partition stops until `seek`. The error then names the
-    /// partition.
+    /// An error. The consumer continues, unless `isFatal`. With `auto.offset.reset=error`, a partition whose position
+    /// is unknown or out of range stops until `seek`. The error then names the partition.
     case error(KafkaError)
 }
 
@@ -69,7 +68,7 @@ public final class Consumer {
     var topics: SubscribedTopics
     weak var handler: (any ConsumerHandler)?
 
-    /// The partitions that this consumer has since the last rebalance.
+    /// The partitions that are assigned to this consumer.
     public internal(set) var assignment: Set<TopicPartition> = []
     /// The position at which reading of each assigned partition begins. A partition is missing until `seek` if the
     /// coordinator did not answer or refused the partition, or if `auto.offset.reset` is not `error`.
@@ -170,7 +169,7 @@ public final class Consumer {
         return rd_kafka_queue_length(queue)
     }
 
-    /// The error that made the consumer unusable; nil if there was none.
+    /// The error that made the consumer unusable; nil if there was none, and after `close`.
     public var fatalError: KafkaError? { isOpen ? Kafka.fatalError(of: handle) : nil }
 
     /// The member id from the group coordinator; empty before the member has joined.

@@ -39,7 +39,7 @@ public struct MessageHeaders {
 public struct ProducedHeaders: ~Copyable {
     let list: OpaquePointer
 
-    /// - Parameter capacity: the number of headers for which librdkafka reserves memory.
+    /// - Parameter capacity: the number of headers for which librdkafka reserves memory. More may be appended.
     public init(capacity: Int) {
         list = rd_kafka_headers_new(capacity)
     }

@@ -52,8 +52,8 @@ public struct KafkaError: Error, Hashable, Sendable, CustomStringConvertible {
     /// The code of a record with an impossible value, for example an offset that no log reaches.
     public static let badRecordCode = RD_KAFKA_RESP_ERR__BAD_MSG.rawValue
 
-    /// librdkafka's symbolic name of `code`, such as `_TIMED_OUT`. A metric label may use it, because it is
-    /// short and there is a fixed set of names.
+    /// librdkafka's symbolic name of `code`, such as `_TIMED_OUT`. A metric label may use the name, because it is short
+    /// and there are few names.
     public var name: String { String(cString: rd_kafka_err2name(rd_kafka_resp_err_t(code))) }
 
     public var description: String { reason.isEmpty ? name : describesReasonOnly ? reason : "\(name): \(reason)" }
@@ -81,15 +81,16 @@ extension KafkaError {
         rd_kafka_error_destroy(error)
     }
 
-    /// Makes the error that no broker has answered.
+    /// Makes the error for the case that no broker has answered.
     public static func noBroker(_ reason: String) -> KafkaError { withOwnReason(RD_KAFKA_RESP_ERR__TRANSPORT, reason) }
 
-    /// Makes the error that the brokers have no such topic, or that this client may not see it.
+    /// Makes the error for a topic that the brokers do not have, or that this client may not see.
     public static func noTopic(_ reason: String) -> KafkaError {
         withOwnReason(RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART, reason)
     }
 
-    /// Makes the error that this module or librdkafka refuses a property, or that a required property is missing.
+    /// Makes the error for a property that cannot be used: librdkafka or Causeway refuses it, its file cannot be
+    /// opened, or it is required and missing.
     public static func property(_ name: String, _ reason: String) -> KafkaError {
         withOwnReason(RD_KAFKA_RESP_ERR__INVALID_ARG, "property \(name): \(reason)")
     }

@@ -177,8 +177,8 @@ extension Consumer {
     /// Commits the stored offsets, if `auto.commit.interval.ms` has passed since the last time and no earlier commit
     /// is in flight. Does not wait.
     ///
-    /// - Returns: if the commit is due: why it could not be sent, or why an earlier one was refused. Otherwise nil,
-    ///   also for a refusal because of a rebalance. The next commit sends refused offsets again.
+    /// - Returns: why the commit could not be sent, or why an earlier one was refused; nil if there is no such error, or
+    ///   if no commit is due. A refusal because of a rebalance is no error. The next commit sends refused offsets again.
     public func commitIfDue(nowMilliseconds: Int64) -> KafkaError? {
         precondition(isOpen)
         guard commits.beginIfDue(nowMilliseconds: nowMilliseconds) else { return nil }

@@ -18,7 +18,7 @@ public enum ProduceOutcome: Sendable {
 public enum Persistence: Int32, Sendable {
     /// The record was never sent, or the broker refused it. The topic does not have the record.
     case notPersisted = 0
-    /// The record was sent and its answer was lost, so the topic may have it.
+    /// The record was sent, but no acknowledgement came, so the topic may have it.
     case possiblyPersisted = 1
     /// The broker acknowledged the record.
     case persisted = 2
@@ -31,8 +31,9 @@ public struct ProducerTopic: @unchecked Sendable {
 
 /// An idempotent producer.
 ///
-/// Any thread may call `produce`, even several at once. Only the thread that polls the reports may call other
-/// methods. `close` may be called only after the last `produce` has returned.
+/// Any thread may call `produce`, even several at once. The other methods are for one thread at a time: first the one
+/// that sets the producer up, then the one that polls the reports. `close` may be called only after the last `produce`
+/// has returned.
 public final class Producer: @unchecked Sendable {
     /// The maximum number of events that one `pollReports` takes. One event has all reports of a batch.
     public static let eventsPerPollMax = 256

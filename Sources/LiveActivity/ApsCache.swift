@@ -11,8 +11,8 @@ public struct ApsCache: ~Copyable {
     /// Nil if this value never remembers a dictionary (``disabled``).
     private let bytes: UnsafeMutableRawPointer?
     private var count = 0
-    /// Grows with each dictionary that is parsed, even if it is not remembered, and with each ``forget()``. Records
-    /// that are decoded while the number stays the same have the same dictionary. 0: no dictionary was parsed yet.
+    /// Grows with each dictionary that is parsed without a fault, even if it is not remembered, and with each
+    /// ``forget()``. Records that are decoded while the number stays the same have the same dictionary.
     public private(set) var dictionaryNumber: UInt64 = 0
     /// The fields that come from the remembered dictionary. Their positions are those in the record from which
     /// the dictionary was parsed. All other fields are blank.
@@ -63,8 +63,8 @@ public struct ApsCache: ~Copyable {
     mutating func remember(_ text: JSONText, _ command: borrowing Command, _ keys: ApsKeys) {
         let range = command.aps
         dictionaryNumber &+= 1
-        // This dictionary is too long to be remembered. The previous one is forgotten too: a record that
-        // repeats it would get the number of this dictionary.
+        // A dictionary that is too long is not remembered. The previous dictionary is then forgotten too: a record
+        // that repeats the previous one would get the number of the long one.
         guard let bytes, range.count <= Limits.bodyBytes else {
             count = 0
             return

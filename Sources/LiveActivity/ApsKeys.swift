@@ -1,5 +1,5 @@
-/// The keys that were found in Apple's dictionary (`aps`). They are checked after all keys are read, because
-/// `aps.event` decides which keys are required and may come last.
+/// The keys that were found in Apple's dictionary (`aps`). They are checked after all keys are read: `aps.event`
+/// decides which keys are required, and it may be the last key.
 struct ApsKeys {
     /// Whether the title, or the body, of an alert is absent, empty or present.
     enum TextPresence {

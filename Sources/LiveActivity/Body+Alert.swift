@@ -61,12 +61,12 @@ extension Body {
         )
     }
 
-    /// Returns the length of a body without its alert.
+    /// Returns the length of a body without its alert. The body must have an alert.
     public static func countWithoutAlert(_ body: UnsafeRawBufferPointer, _ layout: Layout) -> Int {
         body.count - alertMember(of: body, layout).count
     }
 
-    /// Writes a body without its alert, as if the producer had written none.
+    /// Writes a body without its alert, as if the producer had written none. The body must have an alert.
     /// - Parameter target: has room for ``countWithoutAlert(_:_:)`` bytes and does not overlap `body`.
     /// - Returns: the positions of the parts in `target`.
     public static func writeWithoutAlert(

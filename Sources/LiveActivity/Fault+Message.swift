@@ -3,7 +3,7 @@ import Numbers
 extension Fault {
     /// Returns the fault in words, for logs and dead letters: the field, what it must be, and the position.
     ///
-    /// The message contains no value and no key that could be a token, because tokens must not be logged.
+    /// The message contains no value, and no key that could be a token: tokens must not be logged.
     /// - Parameter record: the record that was decoded.
     public func message(in record: UnsafeRawBufferPointer) -> String {
         let pathText = path.description(in: record)

@@ -71,7 +71,8 @@ public enum FaultCode: UInt8, Sendable, CaseIterable, BitwiseCopyable {
     case unknownValue
     /// A string is empty, and its field must not be empty.
     case emptyText
-    /// A name contains a control character, or a policy's name contains a character that is not allowed.
+    /// A name contains a control character, or a policy's name contains anything but ASCII letters, digits, `-` and
+    /// `_`.
     case invalidCharacter
     /// A token is not an even number of hexadecimal digits, or has too few or too many of them.
     case invalidHexadecimal

@@ -42,7 +42,7 @@ extension JSONText {
     /// Reads a string, whose opening quote must be at `position`.
     ///
     /// Strings of up to fifteen plain bytes are read inline, because most keys and values are that short.
-    /// `longString` reads all others.
+    /// `longString` reads all others, and every string near the end of the record.
     @inline(__always)
     func string(_ position: Int, _ field: Field) throws(Fault) -> JSONString {
         guard peek(position) == quote else { throw wrongType(position, field) }

@@ -41,7 +41,7 @@ public enum Limits {
     public static let timestampMin: Int64 = 1_000_000_000
     public static let timestampMax: Int64 = 9_999_999_999
     /// How many seconds `aps.timestamp` may be ahead of the worker's clock. If Redis admitted a version that is
-    /// further ahead, every correct command after it would be superseded.
+    /// further ahead, it would supersede the activity's correct updates until that time.
     public static let timestampLeadSeconds: Int64 = 300
     /// The maximum number of nodes (roots, fields and elements) in all shapes of one app. The same limit applies
     /// separately to the raw values of the enums.

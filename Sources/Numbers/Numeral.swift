@@ -11,8 +11,8 @@ public enum Numeral {
         return text
     }
 
-    /// Formats a number with one decimal place and a comma between thousands; `?` for a number that is not
-    /// finite or has more than twelve digits.
+    /// Formats a number with one decimal place and a comma between thousands; `?` for a number that is not finite or has
+    /// more than twelve digits before the decimal point.
     public static func oneDecimal(_ number: Double) -> String {
         guard number.isFinite, number.magnitude < 1e12 else { return "?" }
         let tenths = Int((number * 10).rounded())
@@ -39,7 +39,7 @@ public enum Numeral {
         return "\(whole).\(digits)"
     }
 
-    /// Formats a share of a whole in per cent, with one decimal place; empty if the whole is 0.
+    /// Formats a share of a whole in per cent, with one decimal place; empty unless the whole is above 0.
     public static func percent(_ part: Int, of whole: Int) -> String {
         whole > 0 ? "\(oneDecimal(Double(part) * 100 / Double(whole))) %" : ""
     }

@@ -4,8 +4,8 @@ import Glibc
 /// The event loop of one thread: epoll (level-triggered), timers, and work at the end of a turn.
 ///
 /// A turn waits for readiness, reads the clock, dispatches the events, fires the timers that are due, and
-/// then runs the turn-end handlers. Streams send their output in these handlers. To handle an event, the loop allocates
-/// no memory.
+/// then runs the turn-end handlers. Streams send their output in these handlers. To dispatch an event to its handler,
+/// the loop allocates no memory.
 ///
 /// A loop, and every object on it, belongs to one thread at a time: all calls come from that thread. Other
 /// threads reach the loop through a `Wakeup`.
@@ -144,7 +144,7 @@ public final class EventLoop {
     private func effectiveWaitMilliseconds(_ waitMilliseconds: Int32) -> Int32 {
         guard waitMilliseconds != 0, turnEndHandlers.isEmpty else { return 0 }
         guard let deadline = timers.earliestDeadlineMilliseconds else { return waitMilliseconds }
-        // The loop's clock still has the time at which the last turn began. A wait computed from it would
+        // The loop's clock may still have the time at which the last turn began. A wait computed from that time would
         // make timers late.
         refreshClock()
         guard deadline > nowMilliseconds else { return 0 }
@@ -303,8 +303,8 @@ public final class EventLoop {
     /// Resolves a host on another thread, without a cache. Calls `completion` on the loop's thread, never
     /// inside this call.
     ///
-    /// A numeric host needs no look-up. At most `lookUpsMax` look-ups run at once; a further look-up fails
-    /// with an error that `isRetriable`.
+    /// A numeric host needs no look-up. At most `lookUpsMax` look-ups run at once. A further look-up fails with an error
+    /// whose `isRetriable` is true.
     ///
     /// - Parameter completion: gets at least one address, in the order of RFC 6724, or the error. It is not
     ///   called if the loop is released or its `LoopThread` ends first.

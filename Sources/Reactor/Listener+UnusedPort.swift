@@ -7,8 +7,9 @@ extension Listener {
     /// candidates are below, so Linux gives none of them to another socket before the caller's server listens on it.
     private static let candidatePorts: ClosedRange<UInt16> = 10_240...32_000
     private static let unusedPortAttemptsMax = 100
-    /// The last port that was tried. A search continues with the next port. If each search began at a random port, two
-    /// searches could return the same port: the server of the first caller may not listen on it yet.
+    /// The last port that was tried; before the first search, a random one. Each search continues with the next port.
+    /// If each began at a random port, two searches could return the same port: the server of the first caller may not
+    /// listen on it yet.
     private static let lastPort = Mutex(UInt16.random(in: candidatePorts))
 
     private static func nextPort() -> UInt16 {
@@ -19,7 +20,7 @@ extension Listener {
     }
 
     /// Returns a port of the loopback interface that accepts no connection. For servers that need a fixed port and
-    /// cannot listen on port 0. The process tries all other ports before it returns the same port again.
+    /// cannot listen on port 0. The process tries all other candidates before it returns the same port again.
     ///
     /// - Throws: `EADDRINUSE` if many ports in a row are in use, or the error of a socket that cannot be opened.
     public static func unusedLoopbackPort() throws(SystemError) -> UInt16 {

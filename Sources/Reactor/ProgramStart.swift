@@ -1,7 +1,7 @@
 import Synchronization
 
-/// Keeps the start of a program apart from work that fails while another process has a copy of a descriptor. A program
-/// that is being started has, for a moment, copies of all descriptors of this process.
+/// Keeps the starts of programs apart from work that such a start would disturb. For a moment, a program that is being
+/// started has copies of all descriptors of this process.
 public enum ProgramStart {
     private static let startLock = Mutex(())
 

@@ -43,7 +43,7 @@ typealias Resolution = Result<[SocketAddress], ResolveError>
 /// The look-ups of one loop. `getaddrinfo` blocks, so each look-up runs on its own short-lived thread. The
 /// thread posts the result to the mailbox.
 ///
-/// The threads keep only the mailbox alive, not the loop or a completion. If the loop is released first, the
+/// The threads keep the mailbox alive, but not the loop or a completion. If the loop is released first, the
 /// results are dropped, and the last thread releases the mailbox.
 final class Resolver: DescriptorHandler {
     /// Looks up a name, and blocks until the result is known.

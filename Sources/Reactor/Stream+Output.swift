@@ -13,7 +13,7 @@ extension Stream {
     /// `commit`.
     ///
     /// - Parameter count: at most `reservedBytesMax`.
-    /// - Returns: at least `count` uninitialised bytes; valid until the next call of this stream.
+    /// - Returns: at least `count` uninitialised bytes; valid until the next call of a method of this stream.
     public func reserve(_ count: Int) -> UnsafeMutableRawBufferPointer {
         precondition(count >= 0 && count <= Stream.reservedBytesMax, "more is reserved than the limit allows")
         return output.reserve(count)

@@ -23,9 +23,9 @@ public protocol StreamHandler: AnyObject {
 /// system call for each record of up to 16 KiB. A failure is never reported inside a call: `write`, `flush`
 /// and `connect` return, and the loop later calls `streamClosed`.
 ///
-/// The loop keeps an active stream alive. The stream holds its handler weakly: the owner must keep the
-/// handler alive, and close the stream at the end. If the handler was released, the stream closes itself at
-/// its next event.
+/// The loop keeps a stream alive while it watches the stream's socket. The stream holds its handler weakly: the owner
+/// must keep the handler alive, and close the stream at the end. If the handler was released, the stream closes itself
+/// instead of calling the handler.
 public final class Stream {
     /// If more output than this waits, a caller should stop writing until `streamDrained`.
     public static let highWaterBytes = 512 * 1024

@@ -1,13 +1,13 @@
 /// Why a stream ended, unless it ended in an orderly way.
 public struct StreamError: Error, Sendable, Equatable, CustomStringConvertible {
     public enum Code: Sendable, Equatable {
-        /// The connection could not be made, with its errno.
+        /// The connection could not be made, with the errno of the failed system call.
         case connectFailed(Int32)
         /// The connection, or TLS if it is used, was not established within the time limit.
         case connectTimeout
         /// The TLS handshake failed, or the peers agreed on no application protocol although ALPN was used.
         case handshakeFailed
-        /// The peer's certificate was refused: not trusted, out of date, or not for the expected name.
+        /// The peer's certificate was refused: for example, it is not trusted, out of date, or for another name.
         case certificate
         /// The peer reset the connection, or closed it while output was waiting.
         case reset

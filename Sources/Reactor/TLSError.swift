@@ -3,7 +3,8 @@ import COpenSSL
 /// Why a certificate, a key or another TLS setting cannot be used.
 public struct TLSError: Error, Sendable, Equatable, CustomStringConvertible {
     public enum Code: Sendable, Equatable {
-        /// The file of certificate authorities cannot be read or has no certificate.
+        /// The file of certificate authorities cannot be read or has no certificate, or the system's authorities cannot
+        /// be used.
         case authorities
         /// The certificate chain cannot be read, or OpenSSL refuses it.
         case certificate

@@ -2,7 +2,7 @@
 /// expires, and a lease for the worker that signs the next token. For code outside the lanes, with the same
 /// configuration as the lanes.
 ///
-/// Each call runs the object's own loop, and blocks its thread until the answer arrives. The call ends with an error
+/// Each call runs the object's own loop, and blocks its thread until the reply arrives. The call ends with an error
 /// if the servers stay silent for the configured deadline, if the search for the server or the exchange of commands
 /// takes a minute, or if the task is cancelled. Not thread-safe. A failed call is not repeated; the caller tries again
 /// at its next check.

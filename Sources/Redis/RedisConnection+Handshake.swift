@@ -68,7 +68,7 @@ extension RedisConnection {
                 }
                 guard configuration.topology.takes(information) else { return disconnect(RedisError(.clusterEnabled)) }
             }
-            // Load no scripts if the handler has closed the connection in the calls above.
+            // Load no scripts if the handler has closed the connection inside `redisWarns`.
             if state == .handshaking { loadScripts() }
         case .loadScript:
             if let refusal { return disconnect(refusal) }

@@ -1,12 +1,14 @@
 import Reactor
 
-/// Leaves replies unread until replicas have acknowledged what the calls wrote.
+/// Leaves replies unread until the server has said whether enough replicas acknowledged what the calls wrote.
 ///
-/// If a call asks for replicas, and ``ReplicaWatch`` has not given up, the connection writes WAIT after all calls of
-/// the turn, or, if an earlier WAIT is outstanding, after all calls of the turn in which that WAIT is answered. The
-/// connection leaves the reply to the call, and all later replies, unread until WAIT's own reply has arrived. So the
-/// session gets all replies in their order, and nothing is copied. The server answers no later call before the WAIT,
-/// so only replies to calls between two WAITs can be unread.
+/// If a call asks for replicas, the connection writes WAIT after all calls of the turn. If an earlier WAIT is
+/// outstanding, the next one follows at the end of the turn in which the earlier one is answered. The reply to the
+/// call, and all later replies, stay unread until WAIT's own reply has arrived. So the session gets all replies in
+/// their order, and nothing is copied. The server answers no later call before the WAIT, so only replies to calls
+/// between two WAITs can be unread.
+///
+/// Once ``ReplicaWatch`` has given up, no reply waits. A rare WAIT then finds out whether the replicas are back.
 extension RedisConnection {
     /// WAIT's timeout is the response deadline divided by this number. The timeout must be short, because a
     /// reply may wait for two WAITs: the one that is outstanding when the call is issued, and its own.
@@ -41,8 +43,8 @@ extension RedisConnection {
         append(.waitForReplicas, batchCount: 1)
     }
 
-    /// Whether the next reply must stay unread. If the reply had to wait for WAIT's own reply, and this has arrived,
-    /// sets `areReplicasEnough` to WAIT's result.
+    /// Whether the next reply must stay unread. If WAIT's own reply, for which the next reply waits, has arrived, this
+    /// method sets `areReplicasEnough`.
     func isNextReplyWithheld(in reader: ReplyReader) -> Bool {
         guard !waitCommand.isEmpty, let call = outstandingCalls.oldest, call.awaitsReplicas, areReplicasEnough == nil
         else {
@@ -79,7 +81,7 @@ extension RedisConnection {
         let count = reply.kind == .integer ? reply.integer : 0
         let isEnough = reply.kind == .integer && count >= Int64(configuration.replicas)
         let change = replicaWatch.handleWaitReply(isEnough: isEnough, nowMilliseconds: loop.nowMilliseconds)
-        // Calls that were issued after this WAIT need another WAIT, at the end of this turn.
+        // Calls that ask for replicas and were issued after this WAIT need another WAIT, at the end of this turn.
         scheduleTurnEnd()
         switch change {
         case .following?: handler?.redisReportsReplicas(.following)

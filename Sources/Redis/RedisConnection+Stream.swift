@@ -73,7 +73,7 @@ extension RedisConnection: StreamHandler, TimerHandler, TurnEndHandler {
     /// The loop calls this method. It does nothing, because ``obstacle`` limits the output before each call.
     public func streamDrained(_ stream: Stream) {}
 
-    /// The loop calls this method when the stream has ended.
+    /// The loop calls this method when the stream has ended, or could not connect.
     public func streamClosed(_ stream: Stream, error: StreamError?) {
         guard stream === self.stream else { return }
         if state == .connecting && !addresses.isEmpty { return connectToNextAddress() }

@@ -3,7 +3,7 @@ import Reactor
 /// Tells a connection where its server is: the ``Cluster``, or with Sentinels the ``SentinelOwner``. The cluster
 /// also acts on losses and on errors that concern the division of keys among servers.
 protocol ConnectionOwner: AnyObject {
-    /// The connection begins an attempt to connect. The owner must call its `continueConnecting(to:)` or
+    /// The connection begins an attempt to connect. The owner must call the connection's `continueConnecting(to:)` or
     /// `disconnect(_:)`, now or later.
     func locate(for connection: RedisConnection)
     func connectionBecameReady(_ connection: RedisConnection)
@@ -27,8 +27,8 @@ public final class RedisConnection {
     enum State {
         /// `connect` has not been called. Next: `resolving` or `closed`.
         case idle
-        /// The owner finds the server, and the loop looks up the host's addresses. Both happen for each
-        /// attempt to connect. Next: `connecting`, `pausing` or `closed`.
+        /// The owner, if there is one, finds the server. Then the loop looks up the addresses, if the server has a host
+        /// name. Both happen for each attempt to connect. Next: `connecting`, `pausing` or `closed`.
         case resolving
         /// The connection tries the addresses one after the other. Next: `handshaking`, `pausing` or
         /// `closed`.
@@ -36,7 +36,7 @@ public final class RedisConnection {
         /// The connection logs in, checks the server and loads the scripts. Next: `ready`, `pausing` or
         /// `closed`.
         case handshaking
-        /// Calls may be issued. Next: `pausing` when the connection is lost or `disconnect` ends it, or `closed`.
+        /// Calls may be issued. Next: `pausing` or `closed`.
         case ready
         /// Waits for the next attempt to connect. Next: `resolving` or `closed`.
         case pausing
@@ -48,7 +48,8 @@ public final class RedisConnection {
     public static let callsPerCommandMax = 64
     /// The maximum number of the connection's own commands that may wait for replies, in addition to the calls.
     static let ownCommandsMax = 16
-    /// How much longer the oldest call may wait if its reply is late, but data of the server has arrived in this turn.
+    /// How much longer the oldest call may wait, each time that its reply is late but data of the server has arrived in
+    /// the turn.
     static let deadlineGraceMilliseconds: Int64 = 50
 
     let loop: EventLoop
@@ -87,8 +88,8 @@ public final class RedisConnection {
     let waitCommand: [UInt8]
     var replicaWatch = ReplicaWatch()
     var waitReplySearch = WaitReplySearch()
-    /// Whether enough replicas acknowledged, by the reply to the outstanding WAIT. Set when the connection finds this
-    /// reply among the unread ones, and nil again when it handles the reply.
+    /// Whether the unread reply to WAIT says that enough replicas acknowledged. Nil until the connection finds this
+    /// reply among the unread ones, and again when it has handled the reply.
     var areReplicasEnough: Bool?
 
     /// Creates a connection that begins to connect only by `connect`. Without an owner, the server is at the first
@@ -275,9 +276,10 @@ public final class RedisConnection {
     /// - Parameters:
     ///   - isWritten: whether the session has already written the call as its own command. If false, a later
     ///     ``write(calls:bytesMax:_:)`` writes it.
-    ///   - asksForReplicas: whether ``RedisConfiguration/replicas`` must acknowledge the call's writes before
-    ///     the session gets the reply, unless replicas have been missing for long. If too few acknowledge, all calls of
-    ///     the same command fail with ``RedisError/Code/replicasMissing``. Requires ``acceptsCallsAskingForReplicas``.
+    ///   - asksForReplicas: whether replicas (``RedisConfiguration/replicas``) must acknowledge the call's writes
+    ///     before the session gets the reply, unless replicas have been missing for long. If too few acknowledge, all
+    ///     calls of the same command fail with ``RedisError/Code/replicasMissing``. Requires
+    ///     ``acceptsCallsAskingForReplicas``.
     public func appendCall(isWritten: Bool, asksForReplicas: Bool = false) {
         scheduleTurnEnd()
         append(.call, batchCount: isWritten ? 1 : 0, awaitsReplicas: noteIssuedCall(asksForReplicas: asksForReplicas))
@@ -287,7 +289,8 @@ public final class RedisConnection {
     ///
     /// - Parameters:
     ///   - calls: the number of calls in the command. They are the last ones that
-    ///     ``appendCall(isWritten:asksForReplicas:)`` added. 0 if the session adds the only call next.
+    ///     ``appendCall(isWritten:asksForReplicas:)`` added. 0 if the command has one call, which the session adds
+    ///     next.
     ///   - body: writes into the reserved room, and returns the number of bytes written.
     public func write(calls: Int, bytesMax: Int, _ body: (UnsafeMutableRawBufferPointer) -> Int) {
         guard let stream else { return }
@@ -316,8 +319,8 @@ public final class RedisConnection {
 
     // MARK: - The turn's end
 
-    /// Schedules the session's flush for the end of the turn. If this comes before the first output of the turn, the
-    /// flush runs before the stream sends, and all output of the turn leaves with one write.
+    /// Schedules the session's flush, and a WAIT if one is needed, for the end of the turn. If this comes before the
+    /// first output of the turn, both come before the stream sends, and all output of the turn leaves with one write.
     func scheduleTurnEnd() {
         guard !isTurnEndScheduled else { return }
         isTurnEndScheduled = true
@@ -356,7 +359,7 @@ public final class RedisConnection {
         if age < limit {
             scheduleDeadline(limit - age)
         } else if lastReceivedAtMilliseconds == loop.nowMilliseconds && age < 2 * limit {
-            // This process was slow, not the server: data has arrived in this turn.
+            // Data has arrived in this turn, so perhaps this process was slow, not the server.
             scheduleDeadline(Self.deadlineGraceMilliseconds)
         } else {
             disconnect(RedisError(.deadline))

@@ -1,7 +1,7 @@
 /// Why a call failed, or a connection was lost or could not be made.
 public struct RedisError: Error, Sendable, Equatable, CustomStringConvertible {
     public enum Code: UInt8, Sendable, CaseIterable {
-        // Answers of the server.
+        // Errors that the server reports, or that its replies show.
 
         /// The server is still loading its data from disk.
         case loading
@@ -9,7 +9,7 @@ public struct RedisError: Error, Sendable, Equatable, CustomStringConvertible {
         case readOnly
         /// The server is a replica that cannot reach its primary.
         case masterDown
-        /// The cluster does not serve the key's slot.
+        /// The cluster does not serve the key's slot, or the asked server knows no slots.
         case clusterDown
         /// The key's slot has moved to another server.
         case moved
@@ -17,7 +17,7 @@ public struct RedisError: Error, Sendable, Equatable, CustomStringConvertible {
         case ask
         /// The key's slot is moving, and each of the two servers has some of the command's keys.
         case tryAgain
-        /// The server has lost the scripts. The connection then loads them again, once.
+        /// The server has lost the scripts. A lane's connection then loads them again, once.
         case noScript
         /// The server is out of memory and may not evict keys.
         case outOfMemory
@@ -35,9 +35,9 @@ public struct RedisError: Error, Sendable, Equatable, CustomStringConvertible {
         /// The user lacks a permission.
         case noPermission
         case transactionAborted
-        /// The server belongs to a cluster, but the configuration does not say so. The connection refuses
-        /// this server at the start. Otherwise a command of several calls would fail when their keys are in
-        /// different slots, and this happens only under load.
+        /// The server belongs to a cluster, but the configuration does not say so. If INFO shows this, the connection
+        /// refuses the server at the start. Otherwise a command of several calls fails with this error when its keys
+        /// are in different slots, which happens only under load.
         case clusterEnabled
         /// The value under the key is not one that the scripts write. Only this error is proven to be the
         /// call's own.
@@ -49,14 +49,14 @@ public struct RedisError: Error, Sendable, Equatable, CustomStringConvertible {
 
         // Events of the connection.
 
-        /// The server was not found: the look-up of its name failed, or a Sentinel does not know the primary.
+        /// The server was not found: its name has no address, or a Sentinel does not know the primary.
         case resolve
         /// The connection could not be made, or it broke.
         case stream
         /// The server did not answer in time, or the caller was cancelled.
         case deadline
-        /// The server sent a reply that no call can have: it is not RESP, exceeds a limit, or is in the wrong
-        /// order. Also: there was no memory for a command or for replies.
+        /// The server sent a reply that no call can have: it is not RESP, exceeds a limit, has another form, or comes
+        /// without a request. Also: there was no memory for a command or for replies.
         case protocolViolation
         /// `close` was called, or the connection had already ended.
         case closed
@@ -76,7 +76,8 @@ public struct RedisError: Error, Sendable, Equatable, CustomStringConvertible {
     /// refund can be repeated safely (R15).
     public var isRetriable: Bool { code != .foreignValue }
 
-    /// Whether Causeway cannot say what caused the server's error. Other calls may succeed meanwhile.
+    /// Whether the error may concern only some calls, although it is not proven to be their own. Other calls may
+    /// succeed meanwhile.
     public var isUnexplained: Bool {
         switch code {
         case .unknown, .transactionAborted, .clusterEnabled: true

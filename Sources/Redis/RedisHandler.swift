@@ -31,7 +31,7 @@ public enum RedisReplicas: Sendable, Equatable {
     /// (``ReplicaWatch``), `isGivenUp` is true: these calls then get their replies without an
     /// acknowledgement. `acknowledged` is the number of replicas that did acknowledge.
     ///
-    /// - Parameter RedisError: the server's answer to WAIT, if it was an error.
+    /// - Parameter RedisError: the server's reply to WAIT, if it was an error.
     case missing(acknowledged: Int, isGivenUp: Bool, RedisError?)
     /// Enough replicas acknowledge again.
     case following

@@ -9,7 +9,7 @@ public protocol RedisSession: AnyObject {
     /// the index in this list.
     var scripts: [String] { get }
     /// Writes the collected calls, in as few commands as possible. The connection calls this method at the end of
-    /// the turn, and before it writes a command of its own.
+    /// the turn, and before it sends the scripts again.
     func flush(on connection: RedisConnection)
     /// Drops the collected calls that are not written, because the connection was lost or closed.
     /// ``handleFailure(_:)`` follows for each of them.

@@ -138,8 +138,8 @@ public struct RedisURL: Sendable, CustomStringConvertible {
     }
 }
 
-/// Which part of a Redis URL is wrong. The message contains only the name of the part, because the part
-/// itself may be secret.
+/// Which part of a Redis URL is wrong. The message names the part but does not repeat its text, because the text may
+/// be secret.
 public enum RedisURLError: Error, Sendable, Hashable, CustomStringConvertible {
     case scheme, credentials, host, port, database, path, query, fragment
 

@@ -1,6 +1,6 @@
-/// Decides whether calls that ask for replicas wait for an acknowledgement, by the answers to WAIT so far.
+/// Decides from the replies to WAIT whether calls that ask for replicas wait for an acknowledgement.
 ///
-/// It does no I/O: the connection writes WAIT and reports the answer. While a server waits for its replicas, it
+/// It does no I/O: the connection writes WAIT and reports the reply. While a server waits for its replicas, it
 /// answers nothing else on this connection. So the connection sends WAIT seldom while too few replicas
 /// acknowledge.
 struct ReplicaWatch {
@@ -11,7 +11,7 @@ struct ReplicaWatch {
         /// Too few replicas acknowledged. Calls that ask for replicas are refused. After each pause the connection
         /// takes such calls again, until it sends the next WAIT.
         case missing
-        /// Too few replicas acknowledged for longer than ``missingMillisecondsMax``. Calls that ask for replicas
+        /// Too few replicas acknowledged for at least ``missingMillisecondsMax``. Calls that ask for replicas
         /// get their replies without an acknowledgement.
         case givenUp
     }
@@ -67,7 +67,7 @@ struct ReplicaWatch {
         return true
     }
 
-    /// Handles the answer to WAIT.
+    /// Handles the reply to WAIT.
     ///
     /// - Returns: what to report; nil if enough replicas acknowledged, now and before.
     mutating func handleWaitReply(isEnough: Bool, nowMilliseconds: Int64) -> Change? {
@@ -87,7 +87,7 @@ struct ReplicaWatch {
         return .missing(isGivenUp: isGivenUp)
     }
 
-    /// Resets the watch, because the connection was lost.
+    /// Resets the watch, because the connection was lost or closed.
     ///
     /// The next connection may be to another server, so calls wait for its replicas for the full
     /// ``missingMillisecondsMax`` again. The state `givenUp` becomes `missing`, and `missing` stays. So the watch

@@ -164,8 +164,8 @@ private struct PartialReply {
     }
 }
 
-// The parser's callbacks. A callback returns null if a limit is exceeded, which makes the parser fail.
-// Otherwise it may return any pointer that is not null. `privdata` is the reader's `PartialReply`.
+// The parser's callbacks. A callback returns null for a part over a limit and for an array within an array. This makes
+// the parser fail. Any other pointer lets it continue. `privdata` is the reader's `PartialReply`.
 
 private func append(
     _ task: UnsafePointer<redisReadTask>?,

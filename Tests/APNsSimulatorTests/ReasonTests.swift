@@ -3,7 +3,7 @@ import Foundation
 import Testbed
 import Testing
 
-/// Pushes, each with the reason of Apple's table that answers it, over TLS and HTTP/2.
+/// Pushes over TLS and HTTP/2, valid ones and ones with a fault, each with the reason of the response.
 @Suite(.ownThread) struct ReasonTests {
     struct Row: Sendable, CustomTestStringConvertible {
         var name: String

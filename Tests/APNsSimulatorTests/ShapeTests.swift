@@ -17,7 +17,7 @@ import Testing
         var longitude: Double?
     }
 
-    /// One field of every kind.
+    /// One field of every kind except `any`.
     private struct Everything: Decodable {
         var text: String
         var whole: Int

@@ -26,7 +26,7 @@ struct SimulatorFixture {
         try await run(\.threads, 1, body)
     }
 
-    /// Runs a simulator with one changed setting.
+    /// Runs `body` with the fixture on a simulator with one changed setting, and then stops the simulator.
     static func run<Value>(
         _ setting: WritableKeyPath<SimulatorConfiguration, Value>,
         _ value: Value,

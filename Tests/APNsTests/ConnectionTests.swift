@@ -5,7 +5,7 @@ import Testing
 
 @testable import APNs
 
-/// Tests connections to a server, or over a network, that behaves unexpectedly.
+/// Connections whose server or network behaves unexpectedly.
 @Suite(.ownThread) struct ConnectionTests {
     /// The time limit for pushes, in tests in which some pushes exceed it. It is long enough that all other
     /// pushes are answered in time, even if the thread pauses.

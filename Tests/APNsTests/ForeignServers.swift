@@ -90,7 +90,8 @@ enum Caddy {
         """
     }
 
-    /// Caddy's configuration for channel management: each request gets the documented answer.
+    /// Caddy's configuration for channel management. A documented request gets the documented answer. A creation must
+    /// also ask APNs to keep the newest message; otherwise it gets 404.
     private static let management = """
             @create {
                 method POST

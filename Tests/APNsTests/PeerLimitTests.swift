@@ -6,7 +6,7 @@ import Testing
 
 /// The limits of a connection: its streams, its flow-control windows, and how fast the server reads.
 @Suite(.ownThread) struct PeerLimitTests {
-    /// Submits pushes to a server with wide windows that does not read, until the output buffer is full.
+    /// Submits pushes until the output buffer is full. The server has wide windows, and does not read.
     private func fillOutput(_ fixture: HostileFixture) throws -> (peer: HostileServer.Peer, submittedCount: UInt64) {
         let window: UInt32 = 1 << 30
         fixture.server.greeting = frame(FrameType.settings, setting(Setting.initialWindowSize, window))

@@ -67,8 +67,8 @@ import Testing
         #expect(fixture.pool.interval.roundTripMillisecondsMin == .max)
     }
 
-    /// The pool wants a second connection, but never gets one, for example without a network. When the demand has been
-    /// low for the shrink time, the pool no longer wants the second connection.
+    /// The pool wants a second connection, but never gets one, for example because the process has reached its limit of
+    /// connections. When the demand has been low for the shrink time, the pool no longer wants the second connection.
     @Test func `A connection that never came up is given up`() throws {
         var sizing = try sizing()
         #expect(

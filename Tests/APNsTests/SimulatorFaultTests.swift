@@ -92,8 +92,8 @@ import Testing
         } expect: { sent, _ in
             #expect(sent.count(.accepted) == pushes && sent.connectionsOpened == 2)
             // A window begins with 65,535 bytes, although the server wants 20,000. The server grants no more
-            // until the window is below 20,000 bytes. Each connection sends more than that, so at the end no
-            // window is larger.
+            // until the window is below 20,000 bytes. Each connection sends enough to reach that, so at the end no
+            // window is larger than 20,000 bytes.
             #expect(sent.sendWindows.count == 2 && sent.sendWindows.allSatisfy { $0 <= 20_000 })
             #expect(sent.windowStops > 0)
         },

@@ -137,7 +137,8 @@ struct SentPushes: Sendable {
     var streamLimits: [Int] = []
     /// The maximum number of pushes in flight on all connections together.
     var inFlightPeak = 0
-    /// How many times, after all possible submissions, a connection had free streams but too small a send window.
+    /// How many times a connection had free streams but too small a send window, after the pool had taken all the
+    /// pushes that it could.
     var windowStops = 0
     /// The room left in each connection's window after the last answer, in bytes.
     var sendWindows: [Int64] = []

@@ -40,8 +40,8 @@ import Testing
         #expect(try caller.perform(.claim(ranges[1], claim: 7)).verdict == .progress)
         server.command("FLUSHALL")
 
-        // The lane reads pages without members. Redis answers its checkpoint with `lost`, and the lane claims
-        // the range again.
+        // The lane reads pages without members. The reply to its checkpoint is `lost`, and the lane claims the
+        // range again.
         #expect(try caller.perform(.directory(segment: 0)).bytes == [])
         #expect(try caller.perform(.page(segment: 0, lowerBound: 0)).bytes == [])
         let checkpoint = try caller.perform(.checkpoint(ranges[1], claim: 7, text: [1, 2]))

@@ -4,12 +4,12 @@ import Reactor
 @testable import ActivityStore
 @testable import Redis
 
-/// A Redis server on the lane's own loop. It completes the handshake and answers no script call, unless the test sets
-/// other answers.
+/// A Redis server on the lane's own loop. It completes the handshake and replies to no script call, unless the test
+/// sets other replies in ``answer``.
 final class FakeRedis: ListenerHandler, StreamHandler {
-    /// Returns the answer to a command. Gets the command's first word; returns nil for no answer.
+    /// Returns the reply to a command, whose first word it gets; nil: the command gets no reply.
     var answer: (String) -> String? = { _ in nil }
-    /// Whether the server keeps its answers, so that ``sendNextByte()`` sends them byte by byte.
+    /// Whether the server keeps its replies, so that ``sendNextByte()`` sends them byte by byte.
     var sendsByteByByte = false
     private(set) var connectionCount = 0
     private let loop: EventLoop

@@ -132,8 +132,8 @@ import Testing
                 == .retry
         )
         #expect(life()?.shownUpdate?.record == [7])
-        // The check of a start that lacks the newest state answers `superseded`. The life is due at once, so
-        // the keeper makes another start.
+        // A start that lacks the newest state is `superseded` when it is checked. The life is due at once, so the
+        // keeper makes another start.
         func check(_ second: Int64) -> StoreVerdict {
             let state = Version(timestamp: 1_790_000_000 + second, sequence: 0)
             return

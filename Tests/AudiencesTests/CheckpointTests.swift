@@ -37,7 +37,8 @@ import Testing
         #expect(decoded(try #require(checkpoint.text())) == checkpoint)
     }
 
-    /// A round with the maximum number of versions and parked members, spread over the largest range.
+    /// A round with as many open versions as it may have, and as many parked members as stop its other pushes, spread
+    /// over the largest range.
     @Test func `The checkpoint of a full round fits`() throws {
         var checkpoint = Checkpoint(
             watermark: 3 << 40,

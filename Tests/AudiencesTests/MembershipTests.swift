@@ -101,16 +101,16 @@ import Testing
             if case .newest = call.operation { newestStateCalls += 1 }
             harness.answer(call)
         }
-        // The core asks the store when the first member joins. The other members join before the store's
-        // answer, so one more call serves all of them.
+        // The core asks the store when the first member joins. The other members join before the store
+        // replies, so one more call serves all of them.
         #expect(newestStateCalls <= 2)
         #expect(harness.send().count == 50)
         harness.answerPushes()
         #expect(harness.takeReturnedRegistrations().count == 50)
     }
 
-    /// The pool accepts nothing. After a second the registration settles without the member's push. After a
-    /// minute the core gives up the push.
+    /// The pool accepts nothing. After a second the core returns the registration without the member's push. After a
+    /// minute it gives up the push.
     @Test func `A registration does not wait for a pool that is away`() {
         let harness = RoundHarness()
         harness.admit(1, timestamp: 1_790_000_000)

@@ -14,7 +14,7 @@ extension RoundHarness {
         _ = store.perform(call(.checkpoint(range, claim: 1, text: checkpoint)))
     }
 
-    /// Revokes the partition. Returns whether the core has released everything of the partition.
+    /// Begins to revoke the partition. Returns whether it is drained.
     func revoke() -> Bool {
         core.beginRevoking(partitionIndex, now: moment)
         settle()

@@ -215,8 +215,8 @@ import Testing
         #expect(harness.core.roundsInProgress == 0)
     }
 
-    /// The core asks for the first pages at once, because nothing else is in progress. While many reads are
-    /// in progress, further reads are batched.
+    /// The core asks for the first pages at once, because few pages are in use. While many pages are in use,
+    /// further reads are batched.
     @Test func `Pages are requested together`() {
         let harness = RoundHarness()
         for name in SimulatedNames.longNames[0] + SimulatedNames.names[0] { harness.join(name) }

@@ -2,7 +2,7 @@ import Testing
 
 @testable import Audiences
 
-/// While single commands wait, rounds use at most nine tenths of a pool's streams, but at least one stream. (R22)
+/// While single commands wait, audiences may use at most nine tenths of a pool's streams, but at least one. (R22)
 @Suite struct StreamShareTests {
     @Test(arguments: [(1_000, 900), (100, 90), (11, 9), (10, 9), (2, 1), (1, 1)])
     func `Waiting single commands get a tenth of the streams`(streams: Int, share: Int) {

@@ -2,7 +2,7 @@ import Testing
 
 @testable import CausewayWorker
 
-/// The order of the requests for channels. (R32)
+/// The order of the requests for channels (R32), and the limits of how many run and wait.
 @Suite struct ChannelRequestQueuesTests {
     private func request(_ audience: String, _ kind: ChannelRequest.Kind = .wanted) -> ChannelRequest {
         ChannelRequest(kind, app: "com.example.app", audience: audience)

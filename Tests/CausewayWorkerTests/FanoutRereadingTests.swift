@@ -39,7 +39,7 @@ import Testing
         )
     }
 
-    /// The lane asks for a reading, and then for another one. It must drop all records from before the newest
+    /// The lane asks for a reading, and then for another one. The lane must drop all records from before the newest
     /// reading, also those of the first reading.
     @Test func `Records from before the new reading are dropped`() throws {
         var tests = self

@@ -3,7 +3,7 @@ import Testing
 
 @testable import CausewayWorker
 
-/// How many records of a partition a lane has not taken yet, and what it assumes while it does not know this.
+/// How many records of a partition a lane has not taken yet, and what it assumes while the number is unknown.
 @Suite struct LagTests {
     private static let assumedRecords: Int64 = 10_001
 

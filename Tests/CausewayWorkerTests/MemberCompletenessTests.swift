@@ -2,8 +2,7 @@ import Testing
 
 @testable import CausewayWorker
 
-/// Whether Redis has the members of all audiences, which the marks of the registrations' partitions show.
-/// (R26)
+/// Whether Redis has the members of all audiences, as the marks of the registrations' partitions show. (R26)
 @Suite struct MemberCompletenessTests {
     private static let completeMarks = [PartitionMark("a 100 -"), PartitionMark("a 0 -")]
 

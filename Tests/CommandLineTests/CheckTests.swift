@@ -285,7 +285,8 @@ struct CheckTests {
             ],
             "\(run.output)"
         )
-        // What a wrong or missing event would require or forbid is unknown, so only the event is reported.
+        // If the event is wrong or missing, it is unknown which fields it requires or forbids. So only the event is
+        // reported.
         let misspelled = try ProgramRun.run("check", "--commands", "-", input: base.replacing("update", with: "strat"))
         #expect(faults(misspelled) == ["stdin:1 aps.event"], "\(misspelled.output)")
         let missing = base.replacing(#""event":"update","#, with: "")

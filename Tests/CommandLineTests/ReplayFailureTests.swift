@@ -183,7 +183,7 @@ struct ReplayFailureTests {
         return try #require(UInt64(mask, radix: 16)) & 2 != 0
     }
 
-    /// Returns a loopback port that accepts connections and never answers.
+    /// Opens a loopback port that accepts connections and never answers.
     private static func silentListener() throws -> (descriptor: Int32, port: UInt16) {
         let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
         var address = sockaddr_in()

@@ -50,7 +50,7 @@ final class RunningProgram {
         return process.terminationReason == .exit ? process.terminationStatus : nil
     }
 
-    /// Starts a redis-server that stores nothing on disk.
+    /// Starts a redis-server that stores nothing on disk. Does not wait until the server accepts connections.
     static func redis(directory: TemporaryDirectory) throws -> (server: RunningProgram, port: UInt16) {
         let process = Process()
         process.executableURL = URL(fileURLWithPath: "/usr/bin/redis-server")
@@ -81,7 +81,7 @@ struct RedisCommandLine {
         return process
     }
 
-    /// Returns the server's answer.
+    /// Sends a Redis command, and returns the server's reply as text.
     @discardableResult
     func ask(_ arguments: String...) throws -> String { try ask(arguments) }
 

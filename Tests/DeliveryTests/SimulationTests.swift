@@ -18,7 +18,7 @@ import Testing
     /// - 367: A released start was older than the waiting updates, and they superseded it.
     /// - 622: A retry did not ask Redis again, although another worker had admitted an end in between.
     /// - 892: Redis admitted a start for a second record, although the first record may have been sent.
-    /// - 5163: Another worker sent the command between `admit` and `hold`, so `hold` answered `duplicate`,
+    /// - 5163: Another worker sent the command between `admit` and `hold`, so the reply to `hold` was `duplicate`,
     ///   which the core did not expect.
     /// - 5889: Redis released a command to a record whose partition was revoked, and the command stayed in
     ///   memory.
@@ -34,8 +34,8 @@ import Testing
     /// - 3010: A second registration released the same held start, which then counted as superseded.
     /// - 5327: A worker sent a start again after another worker had reported it as `unknown`. The phone got a
     ///   second activity.
-    /// - 7411, 16144: The core reported the end of an alert's command to Redis, before the newer state with
-    ///   the alert was sent. The alert was lost.
+    /// - 7411, 16144: The core settled an alert's command in Redis before the newer state with the alert was sent. The
+    ///   alert was lost.
     /// - 20404: The check was wrong: before its first registration an activity has the usual budget, which
     ///   may hold more than the budget for frequent updates.
     /// - 12038, 73417: A superseded command with an alert had no result, although no newer alert replaced it.
@@ -49,7 +49,7 @@ import Testing
     ///
     /// repeats:
     /// - 755: A held alert rang twice, or after a newer one.
-    /// - 4949: The core reported the end of a held start to Redis too early, and a crash then lost the start.
+    /// - 4949: The core settled a held start in Redis too early, and a crash then lost the start's result.
     /// - 6049, 7212: The check was wrong: an alert may be lost with a newer state that expires.
     /// - 7882: A draw was refunded while another draw was made. Redis took the refunded draw's time for the
     ///   other draw, so the next start was some milliseconds early.

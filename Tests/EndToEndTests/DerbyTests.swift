@@ -113,7 +113,7 @@ struct DerbyTests {
         let isOnChannel = device < 33
         #expect((shown["channel"] != nil) == isOnChannel && (shown["token"] == nil) == isOnChannel, "phone-\(device)")
         // The command to a single activity reaches only phone 33, which has a token, so this phone shows one
-        // update more than a phone on the channel.
+        // update more than the other phones.
         let updates = device == 33 ? 3 : 2
         #expect(shown["effects"] as? [String: Int] == ["started": 1, "shown": updates, "ended": 1], "phone-\(device)")
         if isOnChannel { #expect(shown["broadcastsReceived"] as? Int == 3, "phone-\(device)") }

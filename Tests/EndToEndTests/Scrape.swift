@@ -82,7 +82,7 @@ extension ExampleRun {
         }
     }
 
-    /// Returns the findings of /statusz, each by its alert's name.
+    /// Returns the findings of /statusz, each by its alert's name; empty if no alert belongs to the finding.
     func findings() throws -> [String] {
         let json = try Page("/statusz?format=json", port: deployment.httpPort).text
         let report = try JSONSerialization.jsonObject(with: Data(json.utf8)) as? JSONObject

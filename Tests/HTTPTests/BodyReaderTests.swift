@@ -5,7 +5,7 @@ import Testing
 struct BodyReaderTests {
     private struct Body: Equatable {
         var text: String
-        /// The number of bytes that the body took, with its chunk lines.
+        /// The number of bytes that the body took, with the lines of its chunks and trailers.
         var bytes: Int
     }
 

@@ -116,7 +116,8 @@ struct ServerTests {
         }
     }
 
-    /// The answer is larger than a stream's buffer. One client reads it, and one does not.
+    /// The answer is larger than the output that may wait in a connection (`Stream.outputBytesMax`). One client reads
+    /// it all. The other reads nothing, and the server closes its connection after the idle timeout.
     @Test func `A large answer is sent in parts`() async throws {
         let largeBody = [UInt8](repeating: UInt8(ascii: "x"), count: 40 << 20)
         var limits = HTTPServerLimits()

@@ -16,8 +16,8 @@ import Testing
         #expect(bindError(port) == EADDRINUSE, "its listener has it")
     }
 
-    /// A program inherits the broker's listener while it is being started. The broker, a mock cluster of
-    /// librdkafka, could then not bind its port again, and would end this process.
+    /// A program that is being started has a copy of the broker's listener. The broker, a mock cluster of librdkafka,
+    /// could then not bind its port again, and would end this process.
     @Test func `A broker goes down while programs are started`() async {
         await #expect(processExitsWith: .success) {
             // At the end of this scope the task is cancelled and awaited.

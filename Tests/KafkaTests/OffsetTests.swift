@@ -116,7 +116,8 @@ import Testing
         producer.close()
     }
 
-    /// A commit's metadata has the settled offsets above the committed one.
+    /// A worker's metadata says which offsets above the committed one are settled. Here it is 4,096 arbitrary bytes, the
+    /// most that a broker accepts by default.
     @Test(arguments: ["cooperative-sticky", "range", "roundrobin"])
     func `Metadata is read back with the offset`(strategy: String) async throws {
         let (broker, producer) = try await Self.brokerWithRecords(partitions: 2, count: 10)

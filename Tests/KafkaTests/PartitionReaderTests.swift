@@ -30,7 +30,7 @@ struct PartitionReaderTests {
     }
 
     private func reader(_ broker: EmbeddedBroker, topic: String = "t") throws -> PartitionReader {
-        // The reader ignores properties that would make it a member of the group or let it commit.
+        // The reader must ignore the properties of group membership, and override `auto.offset.reset`.
         try PartitionReader(
             properties: [
                 ("bootstrap.servers", broker.bootstrapServers), ("group.id", "g"), ("group.instance.id", "i"),
@@ -71,7 +71,7 @@ struct PartitionReaderTests {
         #expect(try reader.read(0, offsets: 5..<8, until: { false }, { seen.append($0.offset) }) == nil)
         #expect(seen == Array(2..<8))
         #expect(try reader.read(0, offsets: 5..<8, until: { true }, { _ in }) == 5)
-        // The embedded broker stores no times, so the reader finds no offset for a time.
+        // The embedded broker cannot look up offsets by time, so the reader finds none.
         #expect(try reader.offset(of: 0, atOrAfter: 1, timeoutMilliseconds: 60_000) == nil)
     }
 

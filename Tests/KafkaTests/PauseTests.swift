@@ -167,7 +167,7 @@ import Testing
         #expect(reader.consumer.pausedPartitions.isEmpty)
         #expect(reader.consumer.assignment.isEmpty)
         #expect(await reader.run { $0.assignedEvents.count == 2 })
-        // The offset was stored but not committed when the partition was lost, so the records are read again.
+        // Offset 9 was stored but not committed when the partition was lost. So reading begins at the committed offset.
         #expect(await reader.run { $0.received.count >= 15 })
         #expect(reader.received.suffix(5).map(\.offset) == [5, 6, 7, 8, 9])
         #expect(reader.close() == .closed)

@@ -17,7 +17,8 @@ final class RebalanceRecord: ConsumerHandler {
     }
 }
 
-/// A consumer that records all its events. It is polled only when its wake-up descriptor is written.
+/// A consumer that records all its events. When its queue is empty, it waits for its wake-up descriptor, and does not
+/// poll on a timer.
 final class TestConsumer: CustomStringConvertible {
     let consumer: Consumer
     let record = RebalanceRecord()
@@ -77,7 +78,7 @@ final class TestConsumer: CustomStringConvertible {
             + "errors \(errors)"
     }
 
-    /// Polls until the condition holds. Between polls it waits for the descriptor only.
+    /// Polls until the condition holds, at most for `eventLimitMilliseconds`.
     func run(until condition: (TestConsumer) -> Bool) async -> Bool {
         let limit = monotonicMilliseconds() + eventLimitMilliseconds
         while true {

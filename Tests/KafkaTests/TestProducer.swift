@@ -9,7 +9,8 @@ struct Report: Equatable {
     var persistence: Persistence
 }
 
-/// A producer that is polled for reports only when its wake-up descriptor is written.
+/// A producer that keeps its reports. To await a report, it waits for its wake-up descriptor, and does not poll on a
+/// timer.
 final class TestProducer {
     let producer: Producer
     let wakeup = WakeupPipe()

@@ -48,8 +48,7 @@ import Testing
         #expect(compose(Self.start, update, newestUpdateSecond: -1) == expected(#"{"n":0}"#, of: "1790000000.4"))
     }
 
-    /// The worker that reads the restart then drops fields by its policy, or reports that the body is too
-    /// large.
+    /// The worker that reads the new start then drops fields by the policy, or reports that the body is too large.
     @Test func `A state that does not fit beside the attributes is left to the worker`() {
         let large = #"{"n":"\#(String(repeating: "x", count: 3_950))"}"#
         #expect(compose(Self.start, Self.update(7, large)) == expected(large, of: "1790000007.0"))

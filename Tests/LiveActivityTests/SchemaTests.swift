@@ -204,7 +204,7 @@ struct SchemaTests {
         let described = Set(
             [RecordFormat.command, .registration].flatMap { $0.variants[0].shape.paths().map(\.path) }
         )
-        // Fields that no producer writes: the record itself, keys of held commands, the body.
+        // No producer writes these fields: the record itself, two keys that only Causeway writes, and the body.
         let others: Set<Field> = [.record, .alertTimestamp, .alertSequence, .body]
         let read = Set(Field.allCases.filter { !others.contains($0) }.map(\.path.description))
         #expect(described == read)

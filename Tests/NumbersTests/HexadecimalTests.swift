@@ -22,7 +22,8 @@ import Testing
         }
     }
 
-    /// Tests every byte at every position: alone, and among the eight bytes that are processed together.
+    /// Tests every byte at every position of texts of several lengths, because the compiler may make the loop test
+    /// sixteen bytes at once.
     @Test(arguments: [1, 7, 8, 9, 64])
     func `Only lower-case digits count as lower case`(count: Int) {
         var text = [UInt8](repeating: UInt8(ascii: "f"), count: count)

@@ -103,7 +103,7 @@ struct TraceExporterTests {
         #expect(errors.contains { $0.hasSuffix("gone: No such file or directory") }, "\(errors)")
     }
 
-    /// The metrics show the counts, and /statusz shows those that are not 0.
+    /// The metrics show all counts. /statusz has a finding about dropped traces and failed requests.
     @Test func `Lost traces are shown`() async throws {
         var worker = HealthyWorker()
         worker.publish(at: 0)
@@ -174,7 +174,7 @@ extension Fixture {
     }
 }
 
-/// Accepts a connection and sends one byte at a time, without ever ending a line.
+/// Accepts a connection and sends a status line, then one byte at a time of a header line that never ends.
 private final class DrippingCollector: @unchecked Sendable {
     let port: UInt16
     private let descriptor: Int32

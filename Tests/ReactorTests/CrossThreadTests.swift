@@ -43,8 +43,8 @@ extension ReactorTests {
     }
 
     @Suite struct Rings {
-        /// The producer signals only after this many elements. In between, only the ring orders the two
-        /// threads' memory accesses.
+        /// Each thread signals the other one only after this many elements, and before it waits or ends. In between,
+        /// only the ring orders the two threads' memory accesses.
         private static let elementsPerSignal = 64
 
         @Test func `A ring holds its capacity, in order, over many laps`() {

@@ -15,7 +15,7 @@ final class StreamRecorder: StreamHandler {
     var onClosed: ((Stream) -> Void)?
 
     var isClosed: Bool { !closed.isEmpty }
-    /// The error that ended the stream; nil if the stream has not ended, or has ended in an orderly way.
+    /// The error that ended the stream; nil if the stream has not ended, or has ended without an error.
     var error: StreamError? { closed.first ?? nil }
 
     func streamConnected(_ stream: Stream) {

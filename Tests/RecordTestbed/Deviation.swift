@@ -1,7 +1,7 @@
 import LiveActivity
 
 /// The known differences of Foundation's JSONDecoder from RFC 8259 and from our limits. Any other difference
-/// between the two readers fails a test.
+/// between Foundation's decoder and the worker's fails a test.
 package enum Deviation {
     /// Foundation accepts a comma before a closing bracket.
     package static func isTrailingComma(_ text: [UInt8], _ fault: Fault) -> Bool {

@@ -60,7 +60,7 @@ package struct Mutation {
         }
     }
 
-    /// Replaces the bytes from a colon to the end of its value with a piece.
+    /// Replaces the bytes between a colon and the next comma or closing brace with a piece.
     private mutating func replaceValue(_ text: inout [UInt8]) {
         let colons = text.indices.filter { text[$0] == UInt8(ascii: ":") }
         guard let colon = colons.randomElement(using: &randomness) else { return }
@@ -68,7 +68,7 @@ package struct Mutation {
         text.replaceSubrange(colon + 1..<end, with: Self.pieces.randomElement(using: &randomness) ?? [])
     }
 
-    /// Replaces the text between two commas with a piece, or removes it.
+    /// Replaces the text after a comma, including the next comma, with a piece, or removes this text.
     private mutating func replaceMember(_ text: inout [UInt8]) {
         let commas = text.indices.filter { text[$0] == UInt8(ascii: ",") }
         guard let index = commas.indices.dropLast().randomElement(using: &randomness) else { return }

@@ -24,7 +24,7 @@ extension SchemaDifference {
         }
     }
 
-    /// Whether the key of a field occurs more than once in the text.
+    /// Whether the text has the name of a field's key more than once in quotes: as a key of any object, or as a string.
     private static func isRepeated(_ field: Field, _ text: [UInt8]) -> Bool {
         guard let key = field.path.description.split(separator: ".").last else { return false }
         return String(decoding: text, as: UTF8.self).ranges(of: "\"\(key)\"").count > 1

@@ -69,8 +69,8 @@ package struct SchemaEvaluator {
     private func satisfiesBound(_ value: FoundationValue, _ keyword: String, _ argument: DocumentValue) throws -> Bool {
         switch (keyword, argument, value) {
         case ("minimum", .number(let least), .number(let number)): number.map { $0 >= least } ?? false
-        // The number is nil if it has a fraction or is beyond UInt64. The keyword "type" refuses such a
-        // number, so no maximum is checked here.
+        // The number is nil if it is negative, has a fraction or is beyond UInt64. The keyword "type" refuses
+        // such a number, so no maximum is checked here.
         case ("maximum", .number(let most), .number(let number)): number.map { $0 <= most } ?? true
         case ("minLength", .number(let least), .string(let text)): text.unicodeScalars.count >= least
         case ("maxLength", .number(let most), .string(let text)): text.unicodeScalars.count <= most

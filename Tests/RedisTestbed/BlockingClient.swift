@@ -4,7 +4,7 @@ import CHiredis
 public final class BlockingClient {
     private let context: UnsafeMutablePointer<redisContext>
 
-    /// Connects to the server; nil if it refuses the connection.
+    /// Connects to the server; nil if this fails.
     public convenience init?(port: UInt16) { self.init(redisConnect("127.0.0.1", Int32(port))) }
 
     public convenience init?(socketPath: String) { self.init(redisConnectUnix(socketPath)) }
@@ -45,8 +45,8 @@ public final class BlockingClient {
 
     public func reply() -> [String] { replyBytes().map { String(decoding: $0, as: UTF8.self) } }
 
-    /// Returns all strings and numbers of the next reply, a null as an empty string. Empty if the connection is lost,
-    /// or for an empty array.
+    /// Returns all strings, numbers and error texts of the next reply, a null as an empty string. Empty if the
+    /// connection is lost, or for an empty array.
     public func replyBytes() -> [[UInt8]] {
         var raw: UnsafeMutableRawPointer?
         guard redisGetReply(context, &raw) == REDIS_OK, let raw else { return [] }

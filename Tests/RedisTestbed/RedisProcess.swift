@@ -45,7 +45,7 @@ public final class RedisProcess {
         defer { posix_spawn_file_actions_destroy(&actions) }
         posix_spawn_file_actions_adddup2(&actions, pipe[1], 1)
         posix_spawn_file_actions_adddup2(&actions, pipe[1], 2)
-        // The child must not inherit the writing end of another test's pipe. The pipe's reader would then
+        // The child must not inherit the writing end of another test's pipe. Otherwise that pipe's reader would
         // wait until this child ends.
         CLinux_posix_spawn_file_actions_addclosefrom_np(&actions, STDERR_FILENO + 1)
         var pointers = arguments.map { strdup($0) } + [nil]

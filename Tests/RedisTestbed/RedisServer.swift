@@ -73,13 +73,13 @@ public final class RedisServer {
         try process.start()
     }
 
-    /// Runs a command on a separate connection, and returns all strings and numbers of the reply.
+    /// Runs a command on a new connection, and returns all strings, numbers and error texts of the reply.
     @discardableResult
     public func command(_ arguments: String...) -> [String] {
         command(bytes: arguments.map { Array($0.utf8) }).map { String(decoding: $0, as: UTF8.self) }
     }
 
-    /// Runs a command with arguments of any bytes, and returns all strings and numbers of the reply as bytes.
+    /// Runs a command with arguments of any bytes on a new connection, and returns the parts of the reply as bytes.
     @discardableResult
     public func command(bytes words: [[UInt8]]) -> [[UInt8]] {
         guard let client = BlockingClient(port: port) else { return [] }

@@ -14,13 +14,12 @@ final class Caller {
         case warning(RedisWarning)
     }
 
-    /// The start of an activity. If a server permits a second start with another claim, it has lost the first
-    /// one.
+    /// The start of an activity, or the registration of its token. If a server permits a second start with another
+    /// claim, it has lost the first start.
     struct Call {
         var activity: Int
         var claim: UInt64
-        /// Whether the call registers a token instead of starting the activity. A registration needs the
-        /// replicas' acknowledgement.
+        /// Whether the call registers a token instead of starting the activity. A registration asks for replicas.
         var isRegistration = false
     }
 
@@ -28,7 +27,7 @@ final class Caller {
     let client: ActivityStore
     private(set) var events: [Event] = []
     private(set) var reasons: [String] = []
-    /// The verdicts of answered calls, by activity.
+    /// The last verdict that a store's reply brought for each activity.
     private(set) var verdicts: [Int: StoreVerdict] = [:]
     private(set) var answerCount = 0
     /// The numbers of failures by code: `repeatedFailures` counts those after which the call is repeated, and
@@ -55,7 +54,7 @@ final class Caller {
     }
     private let relay = Relay()
 
-    /// - Parameter loop: a loop to share with the test's own servers; nil makes another one.
+    /// - Parameter loop: a loop to share with the test's own servers; nil makes a new one.
     init(_ configuration: RedisConfiguration, loop: EventLoop? = nil) throws {
         self.loop = try loop ?? EventLoop()
         client = ActivityStore(loop: self.loop, configuration: configuration, handler: relay)
@@ -67,7 +66,7 @@ final class Caller {
         client.close()
     }
 
-    /// The number of calls without a reply.
+    /// The number of calls that wait to be issued, or for their replies.
     var waitingCount: Int { queue.count - head + callsInFlight.count }
 
     func enqueue(_ activities: some Sequence<Int>, claim: UInt64, isRegistration: Bool = false) {
@@ -102,7 +101,7 @@ final class Caller {
 
     func turnUntilAllAnswered() -> Bool { turn { waitingCount == 0 } }
 
-    /// Whether a call gets its reply.
+    /// Makes a call. Returns whether all calls get their replies in time.
     func works(_ activity: Int = 999_999) -> Bool {
         enqueue([activity], claim: 1)
         return turnUntilAllAnswered()
@@ -123,8 +122,8 @@ final class Caller {
     )
 
     private func issueAll() {
-        // Tries each queued call once. A call whose server is unreachable or lacks replicas goes to the end of the
-        // queue.
+        // Tries each queued call once, until a connection is full. A call whose server is unreachable or lacks replicas
+        // goes to the end of the queue.
         for _ in 0..<(queue.count - head) {
             let call = queue[head]
             switch issue(call) {

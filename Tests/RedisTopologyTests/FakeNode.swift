@@ -3,11 +3,11 @@ import Reactor
 
 @testable import Redis
 
-/// A node of a cluster on the caller's own loop. The test decides its answers.
+/// A node of a cluster on the caller's own loop. The test decides its replies.
 final class FakeNode: ListenerHandler, StreamHandler {
-    /// The answer to CLUSTER SLOTS; nil if this node has all slots.
+    /// The reply to CLUSTER SLOTS; nil if this node has all slots.
     var slots: String?
-    /// The answers to calls, in order. After the last one, each call gets `duplicate`.
+    /// The replies to calls, in order. After the last one, each call gets `duplicate`.
     var answers: [String] = []
     private(set) var lookUps = 0
     private(set) var calls = 0
@@ -30,7 +30,7 @@ final class FakeNode: ListenerHandler, StreamHandler {
     var connectionCount: Int { streams.count }
     var location: String { "127.0.0.1:\(port)" }
 
-    /// The answer of a node that has all slots and does not know its own address.
+    /// The reply to CLUSTER SLOTS of a node that has all slots and does not know its own address.
     var allSlots: String { "*1\r\n*3\r\n:0\r\n:16383\r\n*3\r\n$-1\r\n:\(port)\r\n$2\r\nid\r\n" }
 
     private func answer(_ words: [String]) -> String {

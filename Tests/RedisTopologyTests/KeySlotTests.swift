@@ -5,7 +5,7 @@ import Testing
 
 @testable import Redis
 
-/// The slots of keys, and what servers answer about them.
+/// The slots and fingerprints of keys, and the redirections of calls to other servers.
 @Suite(.ownThread) struct KeySlotTests {
     @Test func `The slot of a key is the one that a server computes`() throws {
         let server = try RedisServer([

@@ -105,7 +105,7 @@ import Testing
         while resharding.step() {
             steps += 1
             guard steps % 16 == 0 else { continue }
-            // A query about a moved slot may fail. The next one asks for the slots again and succeeds.
+            // A query about a moved slot may fail. A later one asks for the slots again and succeeds.
             for name in names { try eventually(name) { (try? other.read(name)?.text) == bytes(name) } }
         }
         for name in names {

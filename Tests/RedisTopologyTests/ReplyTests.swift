@@ -3,7 +3,7 @@ import Testing
 
 @testable import Redis
 
-/// Replies to queries of code outside the lanes: each is read completely, has limits, and may hold any bytes.
+/// How replies outside the lanes are read: in pieces of any size, with limits, and as a map of slots.
 @Suite(.ownThread) struct ReplyTests {
     /// Returns the values that the text contains; nil marks a violation of the protocol.
     private func values(_ text: String, sliceBytes: Int = .max) -> [RedisValue?] {

@@ -117,7 +117,7 @@ import Testing
         #expect(watched.primary() === old)
     }
 
-    /// A shared provider token survives the failure of the primary. All processes find it on the new primary.
+    /// A shared provider token survives the failure of the primary. Both stores find it on the new primary.
     @Test func `A shared provider token is found on the primary that takes over`() throws {
         let watched = try WatchedServers()
         let url = try RedisURL("redis://:watch@\(watched.sentinelHosts)", portDefault: RedisURL.sentinelPortDefault)

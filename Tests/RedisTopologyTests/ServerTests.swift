@@ -28,7 +28,7 @@ import Testing
         #expect(caller.works() && caller.events == [.ready])
     }
 
-    /// A server that accepts TLS only, for `localhost` and 127.0.0.1, and requires a client certificate.
+    /// A server whose TLS port has a certificate for `localhost` and 127.0.0.1, and requires a client certificate.
     private struct SecureServer {
         let server: RedisServer
         let port: UInt16
@@ -118,8 +118,8 @@ import Testing
         #expect(!caller.client.isReady)
     }
 
-    /// In a cluster, a call with keys of several slots fails with CROSSSLOT. Such calls occur only under load, so the
-    /// client refuses the server as soon as it connects.
+    /// In a cluster, a command with keys of several slots fails. Such commands occur only under load, so the client
+    /// refuses the server as soon as it connects.
     @Test func `The server belongs to a cluster, although the configuration says a single server`() throws {
         let server = try RedisServer([
             "--cluster-enabled", "yes", "--cluster-port", "\(Listener.unusedLoopbackPort())",

@@ -2,7 +2,7 @@ import Foundation
 import Reactor
 
 extension Process {
-    /// Runs the program like `run()`, but not while this process closes an embedded Kafka broker. The program
-    /// would inherit the broker's port, and keep it open.
+    /// Runs the program like `run()`, but not while this process takes down an embedded Kafka broker. The program would
+    /// for a moment have a copy of the broker's listening socket, and so keep the port in use.
     public func start() throws { try ProgramStart.exclusively(run) }
 }

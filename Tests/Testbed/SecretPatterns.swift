@@ -3,8 +3,8 @@ public enum SecretPatterns {
     /// The minimum number of hexadecimal digits of a device token, which has at least 32 bytes.
     private static let tokenDigitsMin = 64
 
-    /// Returns the names of the secrets in a text. Provider tokens are JSON Web Tokens, and keys are PEM
-    /// files.
+    /// Returns the kinds of secrets in a text. A provider token is a JSON Web Token, a key is a PEM file, and a device
+    /// token is a long run of hexadecimal digits.
     public static func findings(in text: String) -> [String] {
         var findings: [String] = []
         if text.contains("eyJ"), text.contains(/eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}/) {

@@ -16,7 +16,8 @@ public struct SimulationSeeds<Kind: RawRepresentable<String> & CaseIterable & Se
 
     /// - Parameters:
     ///   - standardCount: the number of seeds of each kind unless the environment sets another.
-    ///   - chunksMax: the number of test cases of a kind from which on more seeds make each case larger than 50 seeds.
+    ///   - chunksMax: about the most test cases of a kind. A case has 50 seeds, or more if there would otherwise be more
+    ///     cases than this.
     public init(standardCount: Int, chunksMax: Int = 200) {
         let environment = ProcessInfo.processInfo.environment
         seedsPerKind = environment["CAUSEWAY_SIMULATION_SEEDS"].flatMap { Int($0) } ?? standardCount

@@ -9,7 +9,8 @@ import Numbers
 ///
 /// After the first requests the table no longer changes, unless the peer changes the table's size. From then on, the
 /// encoder copies constant pieces and writes only three values: `:path`, `apns-expiration` and `apns-id`. After a
-/// change of the provider token, it builds the pieces again. The order of the fields:
+/// change of the provider token, it builds the pieces again. If the peer's table is too small for all entries, the
+/// encoder adds none and writes literals instead. The order of the fields:
 ///
 ///     :method :scheme :authority | :path | authorization apns-push-type apns-topic apns-priority |
 ///     apns-expiration | apns-id
@@ -62,8 +63,8 @@ struct HeaderEncoder: ~Copyable {
     /// its entries.
     private var usesTable = true
     private var tableBytesAllowed = HeaderEncoder.tableBytesMax
-    /// The smallest and the last table size since the last request; nil if SETTINGS did not change it (RFC 7541,
-    /// section 4.2). The smallest is at most the size before.
+    /// The smallest and the last table size that SETTINGS have set since the last request; nil if they have set none
+    /// (RFC 7541, section 4.2). The smallest size is never above the size that the last request used.
     private var pendingTableSizes: (least: Int, last: Int)?
 
     /// The constant pieces of a block. `frontPiece` is the piece before the path's value. `priority5Piece` and
@@ -317,7 +318,7 @@ struct HeaderEncoder: ~Copyable {
     }
 
     /// Returns the bytes that announce a new table size to the peer; they must precede the first field (RFC
-    /// 7541, section 4.2). After them the peer's table is empty or unchanged.
+    /// 7541, section 4.2). After them the peer's table is empty, or still has all its entries.
     mutating func takeSizeUpdates() -> [UInt8] {
         guard let (least, last) = pendingTableSizes else { return [] }
         pendingTableSizes = nil

@@ -66,9 +66,9 @@ enum ActivityState: Equatable {
     case gone(atMilliseconds: Int64)
 }
 
-/// Counts accepted pushes by priority, and measures the time between them: the pushes to one activity, including its
-/// start by push, with the broadcasts that reach it; or the broadcasts on one channel. A broadcast with priority 1
-/// counts as one with 5.
+/// Counts pushes by priority, and measures the time between them. An activity's pace counts its start by push, the
+/// pushes that APNs accepted for its tokens, and the broadcasts that reach it. A channel's pace counts the broadcasts
+/// that APNs accepted on it. A broadcast with priority 1 counts as one with 5.
 struct PushPace {
     private(set) var priority5 = 0
     private(set) var priority10 = 0
@@ -129,8 +129,8 @@ struct Activity {
     var alertCount = 0
     /// How many alerts repeated an earlier alert of the activity: the same JSON text.
     var repeatedAlerts = 0
-    /// How many dates in content were more than 20 years in the future. Such a date is probably UNIX seconds
-    /// instead of seconds since 2001.
+    /// How many dates in the pushed content and attributes were more than 20 years in the future. Such a date is
+    /// probably UNIX seconds instead of seconds since 2001.
     var suspiciousDates = 0
     /// How many pushes with content had the same timestamp as the shown content. The content of each such push
     /// replaced the shown content.

@@ -84,7 +84,7 @@ extension JSONTape {
         return number
     }
 
-    /// Throws if the object has a property that is not in the list.
+    /// Throws if the request's object has a property that is not in the list.
     func allow(_ names: Set<String>, _ problem: String) throws(SimulatorError) {
         try forEachMember(of: 0) { (key, _) throws(SimulatorError) in
             let name = string(key)

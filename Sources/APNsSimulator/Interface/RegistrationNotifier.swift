@@ -29,7 +29,7 @@ final class RegistrationNotifier: Sendable {
     let announcedCount = Atomic<Int>(0)
 
     /// Announces the number of posted registrations. A service thread calls this while no other thread can
-    /// use the devices. So the last announced number is never an older one.
+    /// use the devices. So the number that is announced last is also the newest.
     func notify(count: Int) {
         announcedCount.store(count, ordering: .relaxed)
         let wokenWaiters = state.withLock { state in

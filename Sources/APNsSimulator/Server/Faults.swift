@@ -185,7 +185,7 @@ struct ConnectionFaults {
 }
 
 /// The shares as ranges of a 32-bit random number. Each valid request gets one such number, and the range that contains
-/// it decides the fault. Without faults, no number is made.
+/// the number decides the fault. No number is made if no share is set, or after the last of the `faultyRequests`.
 struct FaultRanges {
     let faults: Faults
     let connections: ConnectionFaults

@@ -5,7 +5,7 @@ import Reactor
 /// One client's connection: bytes in and out, usually under TLS, with an nghttp2 session in between.
 ///
 /// - `handshaking`: there is no session yet. When the connection is set up and `h2` is agreed (without TLS: assumed),
-///   it becomes `serving`; on failure, `closed`.
+///   it becomes `serving`. If this fails, or if the connection ends or is cut before, it becomes `closed`.
 /// - `serving`: requests are checked and answered. After a GOAWAY, it becomes `draining`; of two GOAWAYs, only the
 ///   final one has this effect. If the connection ends or is cut, it becomes `closed`.
 /// - `draining`: begun requests are answered, later streams are ignored. After the last answer, or if the connection

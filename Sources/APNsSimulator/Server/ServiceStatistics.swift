@@ -27,8 +27,8 @@ public struct ServiceStatistics: Sendable {
     public internal(set) var streamsRefused = 0
     public internal(set) var streamsReset = 0
     public internal(set) var requestsUnanswered = 0
-    /// Pushes since the simulator's start that are missing in the push log, because it could not be written. A reset
-    /// does not change this number.
+    /// Pushes and broadcasts since the simulator's start that are missing in the push log, because the log could not
+    /// be written. A reset does not change this number.
     public internal(set) var pushLogLinesLost = 0
     /// Requests in the last whole second. `requestsPerSecondMax` has those of the busiest second.
     public internal(set) var requestsLastSecond = 0

@@ -22,7 +22,7 @@ public struct DeviceInspection: Sendable, Equatable {
     public private(set) var slots: [Slot] = []
     private var fullAtMilliseconds: Int64 = 0
 
-    /// - Parameter fields: the answer of HGETALL, in pairs. Unknown fields are ignored.
+    /// - Parameter fields: the reply to HGETALL, in pairs. Unknown fields are ignored.
     public init(fields: [(field: [UInt8], value: [UInt8])]) throws(InspectionError) {
         let hash = InspectedHash(fields)
         if var record = hash.reader("s") { fullAtMilliseconds = try record.readMilliseconds() }

@@ -1,7 +1,7 @@
 import LiveActivity
 
-/// Predicts what the script would answer about an audience that was read from Redis. Writes nothing. The
-/// rules are the model's, which a differential test compares with the script.
+/// Predicts the script's verdicts about an audience that was read from Redis. Writes nothing. The rules are the
+/// model's, which a differential test compares with the script.
 extension AudienceState {
     package init(_ inspection: AudienceInspection) {
         self.init()
@@ -21,7 +21,7 @@ extension AudienceState {
         }
     }
 
-    /// Returns what the script would answer to a command. Ignores the pace: the verdict is `send` even for a
+    /// Returns the verdict that the script would give on a command. Ignores the pace: the verdict is `send` even for a
     /// command that the script would let wait.
     package func verdict(
         on admission: AudienceAdmission<[UInt8]>,

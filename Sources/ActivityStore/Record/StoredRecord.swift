@@ -3,8 +3,8 @@
 /// Most of a script's time goes into its calls of Redis and into the strings that it makes. So an activity is
 /// one string, and one MGET reads many activities. The parts that a send verdict or a settlement changes come
 /// first, so that the script overwrites them in place (SETRANGE, which keeps length and expiry). The reply to a
-/// granted command may be the value as it was read. Parts that few activities have come after the token. Numbers
-/// are little-endian, as on nearly every server, so the scripts need not reorder bytes.
+/// granted command may be the value as it was read. After the token come the parts that only few activities have.
+/// Numbers are little-endian, as on nearly every server, so the scripts need not reorder bytes.
 ///
 /// | bytes | meaning |
 /// | --- | --- |

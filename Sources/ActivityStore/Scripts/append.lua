@@ -8,7 +8,7 @@
 --     1    the entry was added
 --     2    the entry was added, and the page needs the script `arrange`, which rearranges the page or renews its expiry
 --
--- The script adds each entry separately. If Redis answers with an error, the error is the reply to this entry only.
+-- The script adds each entry separately. If a call of Redis fails, the error is the reply to this entry only.
 --
 -- Memory. When a string grows, Redis reserves twice its new length. So a page that only grew by APPEND would take
 -- nearly twice its bytes. Therefore the script limits the memory of a page to a capacity. When the page has

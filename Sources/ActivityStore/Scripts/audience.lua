@@ -25,7 +25,7 @@
 -- A range in a field's name is the number of ranges and the range's index (2 bytes each). In this script, `fanOut` is
 -- the name of a fan-out. Rounds of starts have their claims and checkpoints in a record of their own, under another
 -- digest. The keeper of channels writes `hp` and `hs`. Versions are stored as in an activity's value. Numbers are
--- little-endian. The record lives for 25 hours after its last change, except the removal of a channel.
+-- little-endian. The record lives for 25 hours after its last change. The removal of a channel does not count.
 
 local call, sub, char = redis.call, string.sub, string.char
 local read, pack = struct.unpack, struct.pack
@@ -246,8 +246,8 @@ if operation == 'f' then
   local ranges = read('<I2', fanOut, 14)
   local broadcasts = math.floor(state / 2)
   if broadcasts == 0 and ARGV[5] then
-    -- The server has lost the record, and a range finished before the broadcasts. The call about that range could
-    -- not set the number of broadcasts, because only a call about a broadcast has it (ARGV[5]).
+    -- The list lacked this fan-out: the server lost the record, or there were too many newer fan-outs. A call about
+    -- a range added it again, but without the number of broadcasts: only a call about a broadcast has it (ARGV[5]).
     broadcasts = ARGV[5] + 0
     list = sub(list, 1, fanOutAt + 20) .. char(2 * broadcasts) .. sub(list, fanOutAt + 22)
   end

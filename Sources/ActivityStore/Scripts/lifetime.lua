@@ -10,11 +10,11 @@
 -- command comes after its version. ARGV[1] is the operation, ARGV[2] the activity's key. No operation
 -- but `c` reads the clock, so the others have the same effect if they are repeated after hours.
 --
--- The operations: `b` a start began a life; `a` the activity was seen alive; `m` a newer state came after the end,
--- and is kept if the timetable still has the activity; `e` the end that a worker's LifetimeKeeper made has ended
--- the life; `x` another end was admitted; `o` the life has ended, or the policy no longer limits it; `c` asks
--- whether the life continues. The answer to `c` is `retry` if the life continues, otherwise `superseded`. The
--- answer to all others is `settled`.
+-- The operations: `b` a start began a life; `a` the activity was seen alive; `m` an update came after the end, and is
+-- kept if the timetable still has the activity; `e` the end that a worker's LifetimeKeeper made was accepted, failed
+-- or expired, or no new start can be made; `x` another end was admitted; `o` the life has ended, or the policy no
+-- longer limits it; `c` asks whether the life continues. The reply to `c` is `retry` if the life continues, otherwise
+-- `superseded`. The reply to all others is `settled`.
 
 local call = redis.call
 local timetable, lives = KEYS[1], KEYS[1] .. '+'
@@ -26,7 +26,7 @@ if life then kind, began, claims = string.match(life, '^(%a) (%d+) (%d+)$') end
 -- Checks whether the life that began at ARGV[3] continues. If it does, the script postpones the next claim of the
 -- activity by ARGV[4] or a multiple of it: the command that ends or restarts the activity is worked on now, or will
 -- be read again from the deferred topic. ARGV[5] is the version of the state that a new start shows. If a newer
--- state has come since this start was made, the answer is `superseded`, and another start is due at once.
+-- state has come since this start was made, the reply is `superseded`, and another start is due at once.
 if operation == 'c' then
   if began ~= at then return 'superseded' end
   local shown = ARGV[5] and call('HGET', timetable .. '=', activity)

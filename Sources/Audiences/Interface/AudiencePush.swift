@@ -19,7 +19,7 @@ public struct AudiencePush {
     public var isRetry: Bool
 }
 
-/// Identifies a push: to a member of a page, a parked member, a member that has joined, or a channel.
+/// Identifies a push: to a member of a page, a parked member or a member that has joined, or a broadcast.
 struct PushTag: BitwiseCopyable {
     static let marker: UInt64 = 1 << 63
     private static let parkedBit: UInt64 = 1 << 62

@@ -22,8 +22,8 @@ package enum JoinerBody {
         return stored
     }
 
-    /// - Returns: the body with the timestamp that the store chose; nil if ``storedBytes(_:_:)`` did not make
-    ///   `stored`.
+    /// - Returns: the body with the timestamp that the store chose; nil if `stored` does not have the form of
+    ///   ``storedBytes(_:_:)``.
     static func body(of stored: UnsafeRawBufferPointer, timestamp: Int64) -> HeapBytes? {
         let count = stored.count - timestampOffsetBytes
         guard count > 0 else { return nil }

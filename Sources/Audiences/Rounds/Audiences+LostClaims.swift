@@ -50,7 +50,7 @@ extension Audiences {
     /// round's range, it has not lost the audience. If the store does not know that a version was admitted,
     /// it has lost its data after the admission.
     ///
-    /// The answer is true only a limited number of times for a round. Each failed attempt to connect to a
+    /// This method returns true only a limited number of times for a round. Each failed attempt to connect to a
     /// Redis server is reported as a loss. Without the limit, one unavailable server would keep the rounds on
     /// all other servers waiting.
     func hasLostMembers(_ reply: Reply?, _ round: UInt32) -> Bool {

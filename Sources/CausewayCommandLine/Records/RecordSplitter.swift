@@ -5,7 +5,7 @@ package struct InputRecord: Equatable {
     package var line: Int
 }
 
-/// Cuts a stream of bytes into JSON records: one per line, spread over several lines, or several on one line.
+/// Cuts the bytes of an input into JSON records: one per line, spread over several lines, or several on one line.
 ///
 /// A record ends where its brackets close. A line that begins with `{` always begins a record, so a broken
 /// record does not affect the next one. Text between records that does not begin with a bracket is a record
@@ -40,7 +40,7 @@ package struct RecordSplitter {
         }
     }
 
-    /// Passes the last record to the body, at the end of the input.
+    /// Call this at the end of the input. Passes the record that has not ended yet to the body, if there is one.
     mutating func finish(_ body: (InputRecord) throws -> Void) rethrows {
         try endRecord(body)
     }

@@ -18,7 +18,7 @@ struct BacklogFigures: Codable, Equatable, RunFigures {
     var readingCPUMilliseconds: Int64
     /// CPU time of the broker in the median reading.
     var readingBrokerCPUMilliseconds: Int64
-    /// The time from the assignment of the worker's partitions to APNs' last answer.
+    /// The time from the assignment of the worker's partitions until APNs accepted the last push.
     var pushingMilliseconds: Int64
     /// The time from the assignment of the worker's partitions to the last result record.
     var resultsMilliseconds: Int64

@@ -17,7 +17,7 @@ extension Demo {
         }
     }
 
-    /// Reports the demo's progress to the page, a few times a second.
+    /// Reports the demo's progress to the page: at most every 250 ms, and when the phase changes.
     func report(_ phase: LivePageFigures.Phase, _ reader: ResultsReader, elapsedMilliseconds: Int64? = nil) {
         guard let pageState else { return }
         let now = Clock.milliseconds

@@ -1,4 +1,4 @@
-/// A fault that the demo causes on purpose during the season.
+/// A fault that the demo causes on purpose during the season, or the end of such a fault.
 struct Disturbance: Equatable {
     enum Kind: String, CaseIterable {
         /// The worker is killed, and another one is started.
@@ -19,7 +19,7 @@ struct Disturbance: Equatable {
         }
     }
 
-    /// How long after the first ball the demo causes the fault.
+    /// How long after the first ball the fault begins or ends.
     var afterMilliseconds: Int64
     var kind: Kind
 }

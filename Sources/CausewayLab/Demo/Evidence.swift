@@ -1,7 +1,7 @@
 import Foundation
 import LiveActivity
 
-/// Files in one directory with which another program can check a run. Most have lines of JSON.
+/// Files in one directory with which another program can check a run. Each line of a file is a JSON object.
 struct Evidence {
     let directory: String
 

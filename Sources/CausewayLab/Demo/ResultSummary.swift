@@ -10,7 +10,7 @@ struct ResultSummary: Equatable {
     var isOfAudience = false
     /// Whether the result is for only one range of the members.
     var isOfRange = false
-    /// Whether the result is for a broadcast to one of the audience's channels.
+    /// Whether the result is for a broadcast: to a channel of an audience, or to the channel that a command names.
     var isOfBroadcast = false
     /// Members of the audience for whom APNs accepted the push.
     var membersDelivered = 0

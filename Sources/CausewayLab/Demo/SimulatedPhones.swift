@@ -46,7 +46,7 @@ struct SimulatedPhones {
         for (index, match) in feed.matches.enumerated() {
             let devices = (1...feed.followers).map { feed.device(match: index, follower: $0) }
             // In a run with channels, only phones whose activity a push starts have a version of iOS that supports
-            // them.
+            // channels.
             let phonesWithoutChannels = feed.hasChannels ? feed.appStartedFollowers : feed.followers
             try install(Array(devices.prefix(phonesWithoutChannels)), onChannels: false)
             try install(Array(devices.dropFirst(phonesWithoutChannels)), onChannels: true)
@@ -82,7 +82,8 @@ struct SimulatedPhones {
         )
     }
 
-    /// Returns the apps' registrations after the first `cursor` ones. Waits a short time if there are none.
+    /// Returns at most `limit` registrations of the apps after the first `cursor` ones, and the cursor for the next call.
+    /// If there are none yet, waits for one, at most `waitMilliseconds`.
     func registrations(
         since cursor: Int,
         limit: Int,

@@ -22,7 +22,7 @@ struct Tally {
     private(set) var commands = 0
     /// Results for commands that already had a result.
     private(set) var repeatedResults = 0
-    /// Commands that were held, and were sent when their token registered.
+    /// Commands that were held, and got a second result when their token registered.
     private(set) var releasedCommands = 0
     /// Records on the results topic that could not be read, or whose source is beyond the limits above.
     private(set) var unreadableRecords = 0

@@ -59,7 +59,8 @@ struct TextPage {
         addRule(below: nil)
     }
 
-    /// Adds the line between two sections. `below` is nil for the bottom of the page.
+    /// Adds the line above a section that is divided at the columns `below`. If `below` is nil, adds the page's last
+    /// line.
     private mutating func addRule(below: [Int]?) {
         let isTop = lines.isEmpty
         var line = isTop ? "╭" : below == nil ? "╰" : "├"

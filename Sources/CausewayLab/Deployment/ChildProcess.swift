@@ -6,10 +6,9 @@ import Synchronization
 
 /// A child process that must not outlive this program.
 ///
-/// `setpriv` (part of util-linux, which every Debian has) starts the child. It tells the kernel to kill the
-/// child when the thread that started the child ends. So start children from a thread that lives as long as
-/// this process. A child has its own process group. Ctrl-C reaches only the parent, which then ends its
-/// children.
+/// `setpriv` (part of util-linux, which every Debian has) starts the child. It tells the kernel to kill the child when
+/// the thread that started the child ends. So start a child from a thread that lives longer than the child must run. A
+/// child has its own process group. Ctrl-C reaches only the parent, which then ends its children.
 final class ChildProcess {
     /// How a child ended.
     enum Ending: Equatable {

@@ -28,7 +28,7 @@ protocol DeployedRun: AsyncParsableCommand {
 
 extension DeployedRun {
     func run() async throws {
-        // Only one thread at a time uses `self`: this thread waits while the thread of `BlockingWork` runs.
+        // Only one thread at a time uses `self`: this task waits while the thread of `BlockingWork` runs.
         nonisolated(unsafe) let work: () throws -> Void = playReportAndCheck
         try await BlockingWork.run { try work() }
     }

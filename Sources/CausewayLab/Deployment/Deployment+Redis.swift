@@ -5,7 +5,7 @@ import Foundation
 extension Deployment {
     private static let redisName = "redis-server"
     private static let portAttemptsMax = 5
-    /// The most bytes of an answer that are read. All Redis commands here have an answer of one line.
+    /// The most bytes of a reply that are read. All Redis commands here have a reply of one line.
     private static let responseBytesMax = 512
 
     /// Starts a redis-server on a free port. The server writes its data to disk only for `SHUTDOWN SAVE`.
@@ -40,7 +40,7 @@ extension Deployment {
     /// Deletes everything in Redis.
     func wipeRedis() throws(LabError) { try runRedisCommand("FLUSHALL") }
 
-    /// Runs a Redis command whose only correct answer is OK.
+    /// Runs a Redis command whose only correct reply is OK.
     func runRedisCommand(_ command: String) throws(LabError) {
         guard Self.answer(port: redisPort, to: command) == "+OK" else { throw LabError("Redis refused \(command)") }
     }
@@ -99,8 +99,8 @@ extension Deployment {
         return false
     }
 
-    /// Returns the first line with which Redis answers a Redis command, for example `+OK` or `:3`; nil if
-    /// there is no answer.
+    /// Returns the first line of Redis' reply to a Redis command, for example `+OK` or `:3`; nil if there is no complete
+    /// line of fewer than `responseBytesMax` bytes.
     static func answer(port: UInt16, to command: String) -> String? {
         let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
         defer { close(descriptor) }

@@ -13,8 +13,8 @@ final class FanoutDeployment {
     /// before the command. The measurement would then not show what the fan-out needs.
     private static let memoryMebibytesPerLane = 64
     private static let drainMilliseconds: Int64 = 60_000
-    /// How many streams the simulator permits on a connection before the first provider token. h2load opens
-    /// up to this many at once, and does not wait for the simulator's SETTINGS.
+    /// How many streams the simulator permits on a connection before the first provider token. h2load opens 500 at
+    /// once, and does not wait for the simulator's SETTINGS.
     private static let earlyStreams = 1_000
 
     let base: Deployment

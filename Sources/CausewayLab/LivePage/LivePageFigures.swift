@@ -38,7 +38,7 @@ struct LivePageFigures: Encodable, Equatable, Sendable {
     var commands: Int?
     var results: Int?
     var commandsInAll: Int?
-    /// The number of commands that were written `lateAfterSeconds` ago or earlier and have no result.
+    /// A lower bound of the number of commands that were written `lateAfterSeconds` ago or earlier and have no result.
     var late: Int?
     var lateAfterSeconds: Int?
     /// Why the results cannot be read; nil if they are read, or if the page was started without results.

@@ -14,8 +14,8 @@ struct PageFrame {
         return (0..<displayedPhonesMax).map { (2 * $0 + 1) * phones / (2 * displayedPhonesMax) }
     }
 
-    /// Returns the whole number of a property of a response; nil if the response has no such property. Use it
-    /// only if no text before the property contains the property's name.
+    /// Returns the whole number of the first property with this name, at any depth; nil if there is none, or if its
+    /// value does not begin with a digit. Use it only if no earlier property has the same name.
     static func number(_ name: String, in response: [UInt8]) -> Int? {
         let key = Array("\"\(name)\":".utf8)
         guard response.count > key.count else { return nil }

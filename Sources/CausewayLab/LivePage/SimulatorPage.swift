@@ -60,14 +60,14 @@ final class SimulatorPage: Sendable {
     func stop() {
         isStopping.store(true, ordering: .relaxed)
         stopRequest.signal()
-        // Limit the wait. librdkafka gives up a request to an unreachable broker only after a minute, and the
-        // page no longer needs the response.
+        // Limit the wait. Requests to an unreachable broker may take longer, and the page no longer needs the
+        // responses.
         _ = endSemaphore.wait(timeout: .now() + Self.stopLimit)
         server.stop()
     }
 
-    /// Allows the actions that are possible now. For each of the other actions, sets a text that says why it
-    /// is not possible.
+    /// Allows the actions that are possible now. Sets texts that say why the other actions are not possible, and which
+    /// worker a visitor may kill.
     ///
     /// - Returns: the worker that visitors may kill; nil: none.
     static func allow(on pageState: LivePageState, _ identity: WorkerIdentity?) -> ExternalProcess? {
@@ -98,8 +98,8 @@ final class SimulatorPage: Sendable {
         var figures = LivePageFigures(phase: .open)
         var worker: ExternalProcess?
         while !isStopping.load(ordering: .relaxed) {
-            // Kill the worker that was found before the visitor pressed the button. A newer worker must not
-            // be killed.
+            // Kill the worker that was found in the last turn, whose process id the button shows. A newer worker must
+            // not be killed.
             for case .begin(.killWorker) in pageState.takeSteps(nowMilliseconds: Clock.milliseconds) { worker?.kill() }
             worker = Self.allow(on: pageState, workerAccess.worker)
             if reading?.read(into: &figures, until: { isStopping.load(ordering: .relaxed) }) != nil {

@@ -31,7 +31,8 @@ struct OutageCase {
         return workers.policy["afterLifetime"] == "restart" ? .restart : .end
     }
 
-    /// The crashes and losses of data after which alerts may ring again. Times count from the first command.
+    /// The steps after which alerts may ring again: crashes, losses of data, and stops without a complete drain. Times
+    /// count from the first command.
     var crashes: [Crash] {
         steps.compactMap { step in
             step.forgottenMilliseconds.map {

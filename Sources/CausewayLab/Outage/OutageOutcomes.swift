@@ -15,7 +15,7 @@ final class OutageOutcomes {
 
     /// Reads the records that have arrived, up to a limit for each call.
     ///
-    /// - Returns: whether there were any records.
+    /// - Returns: false if nothing had arrived.
     @discardableResult
     func drain() throws(LabError) -> Bool { try reader.drain(count) }
 

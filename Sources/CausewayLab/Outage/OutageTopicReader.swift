@@ -23,7 +23,7 @@ final class OutageTopicReader: ConsumerHandler {
 
     /// Passes the records that have arrived to `handle`, up to a limit for each call.
     ///
-    /// - Returns: whether there were any records.
+    /// - Returns: false if nothing had arrived.
     func drain(_ handle: (borrowing Message) -> Void) throws(LabError) -> Bool {
         guard let consumer else { return false }
         for count in 0..<Self.recordsPerPoll {

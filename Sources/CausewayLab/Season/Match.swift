@@ -96,7 +96,8 @@ struct Match {
         "\(winner) won by \(margin.text)" + (chase.isRevised ? " (rain rule)" : "")
     }
 
-    /// Returns the usual abbreviation of a team's name: its initials, or SRH for Sunrisers Hyderabad.
+    /// Returns the usual abbreviation of a team's name: SRH for Sunrisers Hyderabad, else its initials. A word in
+    /// capitals is kept whole.
     static func abbreviation(of team: String) -> String {
         if team == "Sunrisers Hyderabad" { return "SRH" }
         return team.split(separator: " ")

@@ -1,4 +1,4 @@
-/// Computes the state of a match ball by ball. It uses only the balls so far.
+/// Computes the state of a match ball by ball, from the balls so far, the match's chase and, at the end, its result.
 struct Scoreboard {
     private let match: Match
     private(set) var state: MatchState

@@ -9,8 +9,7 @@ struct Timeline {
         var frame: Int
     }
 
-    /// Durations of a real match in seconds. The season's files have no times, so these are the averages of a
-    /// T20 match.
+    /// Durations of a real match in seconds. The season's files have no times, so these are typical of a T20 match.
     static let secondsPerBall = 40
     static let secondsPerOverBreak = 60
     static let secondsPerInningsBreak = 1_200

@@ -1,6 +1,6 @@
 import Numbers
 
-/// The text page of a plan: the demand, the sizes that the demand needs, and the costs behind them.
+/// The text page of a plan: the demand, the sizes that the demand needs, the costs behind them, and notes.
 enum PlanText {
     static func page(
         demandLines: [(String, String)],

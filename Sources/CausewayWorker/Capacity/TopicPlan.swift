@@ -57,7 +57,7 @@ package struct TopicPlan: Sendable {
         ]
     }
 
-    /// The broker keeps tombstones for at least seven days, so that every reader sees them.
+    /// The broker keeps tombstones for at least seven days, so that readers that were away for days still see them.
     private static let compactionProperties: [KafkaProperties.Property] = [
         ("cleanup.policy", "compact"), ("min.compaction.lag.ms", "3600000"), ("delete.retention.ms", "604800000"),
         ("segment.ms", String(compactedSegmentMilliseconds)),

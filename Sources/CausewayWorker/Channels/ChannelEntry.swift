@@ -14,7 +14,8 @@ package struct ChannelEntry: Codable, Equatable, Sendable {
     /// When the channel was created, UNIX milliseconds.
     package var createdAt: Int64
     package var state = State.active
-    /// When to delete the channel, UNIX milliseconds; nil: no deletion is planned. The end of the audience plans it.
+    /// When to delete the channel, UNIX milliseconds. The keeper plans this time after the audience's end. Nil: no
+    /// deletion is planned, or `causeway channels delete` deletes the channel now (`state` is then `deleting`).
     package var deleteAfter: Int64?
     /// True: `causeway.channels` has the entry as it is now. While the channel is being deleted (`state`), the topic
     /// may still have the active entry, or none any more. Nil: the entry must still be written there. Stored only in
@@ -64,8 +65,8 @@ package struct ChannelEntry: Codable, Equatable, Sendable {
     }
 }
 
-/// The note in Redis of a worker or of `causeway channels` that it is about to create a channel. While the intent
-/// exists, APNs may have a channel whose id no process knows.
+/// A note in Redis: a worker or `causeway channels` is about to create a channel. While the intent exists, APNs may
+/// have a channel whose id no process knows.
 package struct ChannelIntent: Codable, Equatable, Sendable {
     /// Unique for each attempt, so that two attempts for one audience have two intents.
     package var identifier: String

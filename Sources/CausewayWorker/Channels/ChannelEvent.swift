@@ -17,7 +17,7 @@ package enum ChannelEvent: Sendable {
     case registerRead(app: String, environment: String, Reconciliation.RegisterContent)
     /// The number of channels at APNs, including those of other programs.
     case listed(app: String, environment: String, channels: Int)
-    /// An error. `app` and `environment` say where it happened; nil means that it concerns all apps or
+    /// An error. `app` and `environment` say where the error happened; nil means that it concerns all apps or
     /// environments.
     case failed(String, app: String?, environment: String?)
 }
@@ -26,8 +26,8 @@ package enum ChannelEvent: Sendable {
 package struct ChannelRefusal: Error, Sendable, Equatable, CustomStringConvertible {
     /// The reason and what to do, for operators.
     package var text: String
-    /// For a creation or a restoration that failed: until this time, UNIX milliseconds, the keeper throws the same
-    /// refusal without another attempt. Other refusals are not repeated.
+    /// After a failed creation, or a failed read of the channels topic: until this time, UNIX milliseconds, the keeper
+    /// throws the same refusal without another attempt. Other refusals are not repeated.
     package var untilMilliseconds: Int64
     /// Whether the cause may end by itself, usually because APNs, Redis or Kafka is down or busy. If so, requests for
     /// other channels would probably fail too.

@@ -1,8 +1,8 @@
 /// A lane's request to the channel keeper.
 package struct ChannelRequest: Sendable, Hashable {
     package enum Kind: Sendable, Hashable {
-        /// A command was admitted whose audience must have a channel: the audience lacks one, or a start came, so that
-        /// no channel of the audience may be deleted.
+        /// The audience must have its channels, because a command to the audience was admitted. Either a channel is
+        /// missing, or the command is a start, which cancels a planned deletion.
         case wanted
         /// The audience's end was admitted. APNs may deliver the stored message until this time, UNIX
         /// milliseconds; 0 if APNs stores no message.
@@ -33,8 +33,7 @@ package enum ChannelResponse: Sendable {
 }
 
 extension ChannelKeeper {
-    /// Carries out requests and the periodic work, until the stream of requests ends or the task is
-    /// cancelled.
+    /// Carries out requests and the periodic work, until `requests` ends or the task is cancelled.
     ///
     /// - Parameter answer: takes the answers to `wanted` and `lost`. For `ended` it takes only refusals.
     package func run(

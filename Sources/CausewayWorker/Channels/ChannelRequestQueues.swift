@@ -10,7 +10,7 @@
 final class ChannelRequestQueues {
     /// The most requests that run at one time.
     static let slotsMax = 16
-    /// The most requests that run or wait here. Further requests stay in the stream that the lanes write to.
+    /// The most requests that run or wait here. Further requests stay in the `AsyncStream` that the lanes write to.
     static let requestsMax = 4_096
 
     private struct Key: Hashable {

@@ -34,8 +34,8 @@ final class ChannelTopic {
         try producer.produce([(Array(entry.topicKey.utf8), nil)])
     }
 
-    /// Reads the newest entry of each key, without tombstones. Returns no entries if the topic does not
-    /// exist, because then no audience needs a channel.
+    /// Reads the newest entry of each key, without tombstones. Returns no entries if the topic does not exist: then no
+    /// channel has been published.
     func entries() throws(KafkaError) -> [ChannelEntry] {
         do throws(KafkaError) {
             return try readNewestEntries()

@@ -7,8 +7,8 @@ import Kafka
 /// The next record of such a partition does not wait here: it is read from Kafka again later. A record that waited
 /// here would keep its whole fetched batch in memory.
 ///
-/// All workers defer by the same configured delay, so the records of a partition are in the order of their due times.
-/// Only after the delay was shortened, a record may be read later than its due time.
+/// All workers defer by the same configured delay, so the records of a partition are nearly in the order of their due
+/// times. After the delay was shortened, a record may wait behind an older one that is due later.
 ///
 /// Times are monotonic. A record's header names its due time by the wall clock. Only the remaining wait is
 /// kept, so later changes of the wall clock have no effect.
@@ -21,7 +21,7 @@ struct PausedPartitions {
     /// How far the clock of another worker may be ahead. A timestamp that is further ahead is not trusted.
     private static let clockSkewMillisecondsMax: Int64 = 5_000
 
-    /// When the next record of each partition is due.
+    /// When reading of each partition continues.
     private var dueMilliseconds: [TopicPartition: Int64] = [:]
 
     var partitions: Set<TopicPartition> { Set(dueMilliseconds.keys) }
@@ -30,9 +30,9 @@ struct PausedPartitions {
 
     /// Returns the monotonic time at which a record must be read.
     ///
-    /// A record without a due time is read at once. A record whose timestamp is in the future is also read at
-    /// once, because the clock of the worker that wrote it was wrong. No record delays the records behind it
-    /// for longer than ``delayMillisecondsMax``.
+    /// A record without a due time is read at once. So is a record whose timestamp is more than five seconds in
+    /// the future, because the clock of the worker that wrote it was wrong. ``delayMillisecondsMax`` limits how long
+    /// after its timestamp a record can be due.
     ///
     /// - Parameters:
     ///   - wallDueMilliseconds: when the record is due, from its header.

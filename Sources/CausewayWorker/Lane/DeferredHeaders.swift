@@ -41,16 +41,16 @@ enum DeferredHeaders {
         return Int64(String(decoding: due, as: UTF8.self))
     }
 
-    /// Returns the deferral that a record's headers describe; nil if the header `state` is missing or malformed. No
-    /// lane of this release has deferred such a record.
+    /// Returns the deferral that a record's headers describe; nil if the header `state` is missing or malformed. Then
+    /// no lane of this release has written the record.
     static func deferral(of message: borrowing Message) -> Deferral? {
         message.headers?.lastValue(named: "state").flatMap { deferral(String(decoding: $0, as: UTF8.self)) }
     }
 
     static func state(of deferral: Deferral) -> String {
         let alert = deferral.alertVersion
-        // A producer chooses the record's timestamp, and a token's registration time may come from it. So
-        // both may be out of range and are limited.
+        // A producer chooses the record's timestamp, and a token's registration time may come from this timestamp.
+        // So both may be out of range and are limited.
         let recordMilliseconds = clamped(deferral.recordMilliseconds)
         let registeredAtMilliseconds = clamped(deferral.registeredAtMilliseconds)
         let numbers: [any FixedWidthInteger] = [

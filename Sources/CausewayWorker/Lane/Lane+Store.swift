@@ -21,8 +21,7 @@ extension Lane {
             case .issued:
                 delivery.storeCallTaken()
             case .notReady where store.hasSeveralServers && postponementsLeft > 0:
-                // Only the server of this call's key is unreachable, so calls to other servers must not wait
-                // behind this call.
+                // The server of this call's key is unreachable. Calls to other servers must not wait behind this call.
                 postponementsLeft -= 1
                 delivery.storeCallPostponed(now: now)
             case .awaitsReplicas:

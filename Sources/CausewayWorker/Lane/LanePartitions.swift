@@ -57,8 +57,8 @@ struct LanePartitions {
     /// Returns how many records of the partition the lane has not taken yet.
     ///
     /// Right after an assignment the number is unknown, because librdkafka learns a log's end with its first
-    /// fetch. For a short time the answer is then `assumedRecords`, and after that 0. Without this time, a lane with a
-    /// small backlog in each of many partitions would begin to send before it knows all of them.
+    /// fetch. For a short time this method then returns `assumedRecords`, and after that 0. Without this time, a lane
+    /// with a small backlog in each of many partitions would begin to send before it knows all of them.
     func recordsBehind(
         at position: Int,
         assumedRecords: Int64,

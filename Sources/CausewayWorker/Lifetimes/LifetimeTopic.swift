@@ -1,6 +1,6 @@
 import Kafka
 
-/// Produces lifetime commands to the commands topic. Calls block. Use it from one thread at a time.
+/// Produces lifetime commands to the commands topic. Calls block. Use this object from one thread at a time.
 final class LifetimeTopic {
     private let producer: SynchronousProducer
 

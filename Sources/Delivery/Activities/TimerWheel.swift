@@ -1,6 +1,6 @@
 /// The timers of activities: one wheel of slots. Each slot is a doubly linked list of activities.
 ///
-/// A due time beyond the wheel's span of 33 s waits in the last slot and is set again when that slot fires.
+/// A timer that is due beyond the wheel's span of 33 s waits in the last slot, and is set again when that slot fires.
 /// The precision is one slot of 8 ms; no timer fires early.
 struct TimerWheel: ~Copyable {
     static var slotCount: Int { 4096 }

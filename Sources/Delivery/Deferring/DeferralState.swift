@@ -6,7 +6,7 @@ struct DeferralState: BitwiseCopyable {
     private(set) var count: UInt16 = 0
     private(set) var cause = DeferralCause.pool
     /// Whether the push has been offered to its pool: `reviewPoolQueues` found it ready at an earlier check, and the
-    /// lane did not hold the pool's pushes back. Only then may it be deferred because of its pool.
+    /// lane did not hold the pool's pushes back. Only then may a ready push be deferred because of its pool.
     var wasOffered = false
     /// The activity's `serviceFaults` at the time when the command was deferred.
     var serviceFaults: UInt8 = 0

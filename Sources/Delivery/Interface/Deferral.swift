@@ -10,9 +10,9 @@ public struct Deferral: Sendable, Equatable, BitwiseCopyable {
     public var offset: Int64
     /// How often the command has been deferred, over all its readings.
     public var count: UInt16
-    /// The time that Kafka has for that record, UNIX milliseconds; -1: none.
+    /// The time that Kafka has for the record at `offset`, UNIX milliseconds; -1: none.
     public var recordMilliseconds: Int64
-    /// When a lane received that record, UNIX milliseconds; -1: not known.
+    /// When a lane received the record at `offset`, UNIX milliseconds; -1: not known.
     public var receivedMilliseconds: Int64
     /// How often a push of the command was attempted.
     public var attempts: UInt8
@@ -96,8 +96,7 @@ public enum DeferralCause: UInt8, Sendable, CaseIterable, BitwiseCopyable {
     /// The command's activity may not send yet, for example because the spacing after its last push is not over, or
     /// because APNs limits its token.
     case pace
-    /// The command's push failed for a reason that only delays it (R18), and waits for its next attempt or for the
-    /// pool's retry budget.
+    /// The command's push failed for a reason that only delays it (R18), and must wait for its next attempt.
     case retry
 
     public var name: StaticString {

@@ -6,7 +6,7 @@
 ///
 /// Settled offsets above the base are written to the metadata of the commit, as far as there is room
 /// (`SettledOffsetsText`). The next owner's ledger reads them before the first record (`resume`). When the next owner
-/// reads one of these records, the ledger answers `settledBefore`.
+/// reads one of these records, `receive` returns `settledBefore`.
 package struct PartitionLedger: ~Copyable {
     package enum ReceiveResult {
         case accepted
@@ -88,7 +88,7 @@ package struct PartitionLedger: ~Copyable {
     /// the first record.
     ///
     /// - Parameters:
-    ///   - metadata: the metadata of the commit. Text that no owner wrote is refused.
+    ///   - metadata: the metadata of the commit. Malformed text, and text for another offset, is refused.
     ///   - logEnd: the offset that the next record written to the partition gets. Settled offsets from `logEnd` on are
     ///     ignored, because they have no record yet.
     /// - Returns: how many settled offsets below `logEnd` the metadata names; nil if the metadata was refused.
@@ -155,8 +155,8 @@ package struct PartitionLedger: ~Copyable {
         }
     }
 
-    /// Starts at the first received offset. If it is below the committed offset, the topic's log was
-    /// replaced, so nothing in it is settled.
+    /// Starts at the first received offset, or at the committed offset if earlier owners settled records above it. If
+    /// the first received offset is below the committed one, the topic's log was replaced, so nothing in it is settled.
     private mutating func start(at offset: Int64) {
         isStarted = true
         if resumedEnd > .min, offset < committableOffset {

@@ -91,8 +91,8 @@ extension Delivery {
             finishCurrent(record, .accepted, settlement: .accepted, now: now)
         case .tokenDead:
             handleRefusedToken(record, of: activity, result, now: now)
-        // If APNs has accepted no other token, the pool's environment or topic may be wrong. Then no token is
-        // retired and no command fails: the last case retries the push.
+        // If APNs has accepted no other token, the pool's environment or topic may be wrong. Then these two answers
+        // retire no token and fail no command: the last case retries the push.
         case .tokenSuspect where result.acceptsOtherTokens:
             handleRefusedToken(record, of: activity, result, now: now)
         case .topicSuspect where result.acceptsOtherTokens:

@@ -11,10 +11,10 @@
 ///                     ▲             ▼              │
 ///                     └───── awaitingCarrier ──────┘     and from received, waiting and riding
 ///
-/// A record of the registrations topic: `received` → `registering` or `unregistering` → `settled`. A command
-/// that was held for the token continues in the registration's record, which is `received` again. A command that
-/// ends or restarts a life (`isLifetimeCommand`) is `registering` until Redis has answered about the life. Then it
-/// is `received` again.
+/// A record of the registrations topic: `received` → `registering` or `unregistering` → `settled`. A command that was
+/// held for the token continues in the registration's record, which is `received` again. A command that ends or
+/// restarts a life (`isLifetimeCommand`) is `registering` until Redis has replied about the life. Then it is `received`
+/// again.
 ///
 /// A record that is read again and needs no action is `finished` at once.
 ///
@@ -49,8 +49,8 @@ enum RecordStage: UInt8 {
     /// finished or deferred, or when the alert must not ring any more.
     case riding
     /// Redis has a newer command that is not settled, and this command's alert waits until this lane reads the newer
-    /// one. Next: `riding` when the newer command carries the alert; `finished` when it cannot carry the alert, or when
-    /// the wait is over.
+    /// one. Next: `riding` when the newer command carries the alert; `finished` when it cannot carry the alert, when
+    /// the wait is over, or when a newer alert begins to wait instead.
     case awaitingCarrier
     /// The calls that register its token are not finished, or the audiences that it changes are not notified. For a
     /// command that ends or restarts a life: the call that asks about the life has no reply. Next: `received` for such
@@ -73,8 +73,9 @@ enum RecordStage: UInt8 {
     /// `settled` when all of this is acknowledged. If Kafka did not accept the record and the command can be sent
     /// after all, the next stage is `waiting`, `riding` or `finished`, by the rules for a record in `received`.
     case deferring
-    /// The core of audiences decides about it. Next: `finished` when that core has ended it; `dropped` when
-    /// its partition is revoked.
+    /// The core of audiences decides about it. Next: `finished` when that core returns it with an outcome, or has
+    /// fanned it out; `dropped` when its partition is revoked before that core has begun it, or while it waits there
+    /// again.
     case handedOver
     /// Its offset is settled, unless the partition's assignment has ended. The slot is freed.
     case settled
@@ -84,7 +85,7 @@ enum RecordStage: UInt8 {
     // Each of these properties tests one bit and is inlined: a record enters four or five stages, and each
     // change reads the properties.
 
-    /// Whether the record needs no more decision and only waits for acknowledgements.
+    /// Whether the record waits only for acknowledgements, and needs no decision until then.
     @inline(__always)
     var awaitsAcknowledgements: Bool {
         isOne(of: Self.finished.mask | Self.settlingHeldStart.mask | Self.refunding.mask | Self.deferring.mask)

@@ -6,7 +6,7 @@ struct Records: ~Copyable {
     private var arena = Arena()
     /// The last body that was made. A state that is sent to many activities needs only one body.
     private var lastBody = BodyCache()
-    /// The number of records that need no more decision and only wait for acknowledgements.
+    /// The number of records that wait only for acknowledgements (`RecordStage.awaitsAcknowledgements`).
     private(set) var awaitingAcknowledgementsCount = 0
 
     init(limit: Int) { slots = Slab(limit: limit) }

@@ -79,8 +79,8 @@ extension Delivery {
         case .failed:
             productions.retry(production, now: now)
         case .tooLarge:
-            // A dead letter has more than its record, so it may exceed the topic's limit although the record
-            // did not. It is written again without the value.
+            // A dead letter has more than its record, so it may exceed the topic's limit although the record did not.
+            // It is written again without the value. Any other record that is too large is given up.
             let slot = records.mutableAddress(of: production.record)
             let canShrink = production.kind == .deadLetter && slot.pointee.deadLetterValue != .tooLarge
             slot.pointee.deadLetterValue = .tooLarge
@@ -100,8 +100,8 @@ extension Delivery {
         }
     }
 
-    /// Called when a record that needs no more decision (`RecordStage.awaitsAcknowledgements`) has no acknowledgement
-    /// outstanding. Begins the record's next follow-up, or ends the record.
+    /// Called when a record that waits only for acknowledgements (`RecordStage.awaitsAcknowledgements`) has got the
+    /// last one. Begins the record's next follow-up, or ends the record.
     mutating func continueAfterAcknowledgements(_ record: UInt32) {
         let (stage, followUps) = (records[record].stage, records[record].followUps)
         if stage == .refunding {

@@ -30,8 +30,8 @@ struct SupersededCount: BitwiseCopyable {
 }
 
 extension RecordSlot {
-    /// Whether the command that replaces this one may count it, so that it gets no result of its own. Redis must
-    /// not have answered about its admission, and its result must say only `superseded`. These are not counted:
+    /// Whether the command that replaces this one may count it, so that it gets no result of its own. Redis must not
+    /// have replied about its admission, and its result must say only `superseded`. These are not counted:
     /// - a start, a held command and a command with a reason
     /// - a command that is read again, because its result was written before
     /// - a command that did not pass its token to the newer command, because its own record must register the

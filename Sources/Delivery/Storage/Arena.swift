@@ -1,5 +1,5 @@
-/// Allocates the bytes of the core's records and activity ids: blocks of a few sizes, cut from chunks of 1 MiB and
-/// used again. A steady stream of records allocates nothing. (R3)
+/// Allocates the bytes of the core's records and activity ids: blocks of a few sizes, cut from chunks of 1 MiB and used
+/// again. At a steady load it allocates no memory. (R3)
 ///
 /// The lists of free blocks are not stored in the blocks themselves. So taking or freeing a block does not
 /// read the block, which would often be a cache miss.

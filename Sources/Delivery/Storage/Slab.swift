@@ -3,8 +3,8 @@ import CProcessor
 /// Stores elements of one trivial type, named by index. The memory grows to `limit` and never shrinks, and an
 /// element keeps its index. (R3)
 ///
-/// The index of a freed element is used again, so no index may be kept after a free. The core frees an
-/// element only when no call, push or production names it.
+/// The index of a freed element is used again, so an index must not be used after a free, except to prefetch. The core
+/// frees an element only when no call, push or production names it.
 ///
 /// The methods that run for every push are public, because Swift specializes only public generic code in
 /// other modules. Otherwise the core of audiences would ask Swift's runtime for the element's size on each

@@ -18,9 +18,9 @@ extension RecordSlot {
         return max(1, min(milliseconds, policy.startIntervalMilliseconds, expiresInMilliseconds))
     }
 
-    /// Marks the draw of a start as refunded if the start was not sent: it was not admitted, expired, or was
-    /// replaced while it waited for a stream. The phone then did not count a start. A start that was passed
-    /// to a stream keeps its draw, whatever its outcome is (a deferral refunds it: `refundDrawForDeferral`).
+    /// Marks the draw of a start as refunded if the start was not sent: for example, it was not admitted, expired, or
+    /// was replaced while it waited for a stream. The phone then did not count a start. A start that was passed to a
+    /// stream keeps its draw, whatever its outcome is (a deferral refunds it: `refundDrawForDeferral`).
     /// - Returns: false if there is nothing to refund.
     mutating func refundDraw() -> Bool {
         guard case .drawn(let draw) = startDraw, attempts == 0 else { return false }

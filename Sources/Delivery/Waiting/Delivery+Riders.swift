@@ -21,7 +21,7 @@ extension Delivery {
     /// Replaces the command `older`, which APNs has not accepted, by `newer`. (An end also replaces an update whose
     /// version is newer.) If `mayBeCarried` and the room allow it, `newer` carries the alert that `older` has or
     /// carries. Then the command that brought this alert is finished together with `newer`. Any other replaced command
-    /// is finished now.
+    /// is finished or counted now.
     /// - Returns: false if the older command's slot is freed.
     @discardableResult
     mutating func supersede(_ older: UInt32, by newer: UInt32, as outcome: Outcome = .superseded, now: Moment) -> Bool {
@@ -143,8 +143,9 @@ extension Delivery {
         finish(rider, .superseded)
     }
 
-    /// Queues the rider of a carrier again, because the carrier was dropped or has expired. If the rider's
-    /// own partition is revoked, the rider is dropped.
+    /// Queues the rider of a carrier again, because the carrier was dropped or has expired. If the next waiting command
+    /// replaces the rider, the rider ends or rides on that command instead. If the rider's own partition is revoked,
+    /// the rider is dropped.
     mutating func returnRider(of carrier: UInt32, now: Moment) {
         guard let rider = records.removeRider(of: carrier) else { return }
         if isRevoked(rider) { return drop(rider, now: now) }
@@ -162,7 +163,7 @@ extension Delivery {
 
     /// Makes a current command with an alert wait for a carrier. Redis has a newer command that is not settled. Usually
     /// another worker admitted that command, so its offset is not committed. If this lane reads that command too, the
-    /// newer command carries the alert.
+    /// newer command carries the alert if it can.
     ///
     /// A known gap: the other worker may still live and send the newer command with an alert of its own. The older
     /// alert may then ring after the newer one, because Redis does not know which states have alerts of their own

@@ -72,8 +72,9 @@ extension RecordSlot {
 }
 
 /// A command whose alert waits for a carrier, because Redis has a newer command that is not settled. The wait ends when
-/// this lane reads a newer command of the activity, which carries the alert if it can, or at `untilMilliseconds`. If no
-/// command carries the alert, the alert is lost, and the waiting command ends as `superseded`.
+/// this lane reads a newer command of the activity, which carries the alert if it can. It also ends at
+/// `untilMilliseconds`, or when a newer alert begins to wait instead. If nothing carries the alert, it is lost, and the
+/// waiting command ends as `superseded`. If the command's partition is revoked, the command is dropped.
 struct RiderAwaitingCarrier: BitwiseCopyable {
     /// The waiting command; `.max`: none.
     private(set) var record: UInt32 = .max

@@ -63,7 +63,7 @@ package struct HTTPClientError: Error, Equatable, CustomStringConvertible {
         case unresolved
         /// No connection could be made.
         case unconnected
-        /// The server's certificate is not trusted, out of date, or for another name.
+        /// The server's certificate was refused: for example, it is not trusted, out of date, or for another name.
         case certificateRefused
         /// The connection or TLS failed, or the server closed the connection, before the end of the response.
         case connectionLost

@@ -37,7 +37,7 @@ package final class HTTPExchange: Sendable {
     ///
     /// - Parameter head: the response to begin with. Its body is the first part of the streamed body.
     /// - Returns: nil if the limit of open streams is reached, the server has ended, or the exchange already
-    ///   has its response.
+    ///   has its response. If the server ends during this call, the returned stream may already have ended.
     package func stream(_ head: HTTPResponse) -> HTTPResponseStream? {
         guard inbox.beginStream() else { return nil }
         guard claimResponse() else {

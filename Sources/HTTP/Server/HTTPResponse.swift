@@ -2,8 +2,8 @@
 package struct HTTPResponse: Sendable, Equatable {
     package var status: Int
     package var contentType: String
-    /// The `Content-Security-Policy`: what a browser may load for this page. The default allows the page's
-    /// own style and nothing else.
+    /// The `Content-Security-Policy`: what a browser may load for this page. The default allows only styles that are
+    /// part of the page.
     package var contentSecurityPolicy = "default-src 'none'; style-src 'unsafe-inline'"
     /// The value of the `Allow` field, which status 405 requires: the methods that the path supports. Nil: no field.
     package var allow: String?

@@ -247,9 +247,9 @@ final class HTTPServerConnection: StreamHandler {
         deadlineMilliseconds = server.loop.nowMilliseconds + milliseconds
     }
 
-    /// Ends the connection or refuses its request if the deadline has passed. Before that, sets a later deadline if the
-    /// client has taken bytes of the response that is being sent since the last call, or if no bytes of an open
-    /// `HTTPResponseStream` wait for the client. Called every 200 ms.
+    /// Ends the connection or refuses its request if the deadline has passed. Before that, sets a later deadline in two
+    /// cases: since the last call, the client has taken bytes of the response that is being sent; or no bytes of an
+    /// open `HTTPResponseStream` wait for the client. Called every 200 ms.
     func sweep() {
         let pendingBytes = stream.pendingOutputBytes
         let takenBytes = writtenBytes - pendingBytes

@@ -9,8 +9,8 @@ package struct HTTPServerLimits: Sendable {
     package var headBytesMax = HTTPHead.bytesMax
     /// The most bytes of one body; 0: the server refuses every body.
     package var bodyBytesMax = 0
-    /// The most bytes of all bodies together that are still arriving or whose `HTTPExchange` is not released. A request
-    /// whose body exceeds the limit gets status 503.
+    /// The most bytes of all bodies together that are still arriving or whose `HTTPExchange` is not released. The
+    /// request whose body makes the sum larger gets status 503.
     package var totalBodyBytesMax = 0
     /// The most requests whose `HTTPExchange` is not released: they wait for the handler's response, even if the client
     /// has disconnected or has got status 503.

@@ -22,7 +22,7 @@ public enum DeviceTemplate {
     ///
     /// - Parameters:
     ///   - template: plain bytes, not escaped.
-    ///   - target: at least ``Limits/identifierBytes``.
+    ///   - target: has room for at least ``Limits/identifierBytes``.
     /// - Returns: the number of bytes written; nil if the id would be too long.
     public static func expand(
         _ template: UnsafeRawBufferPointer,

@@ -8,7 +8,7 @@ extension ContractChecker {
     /// and a `Decimal`. The largest `Float` has 39 digits.
     private static let shortCharactersMax = 37
     /// The maximum number of characters that are converted to a `Double`. Further digits cannot change whether a
-    /// number fits. A further exponent could, but no producer writes such a number.
+    /// number fits. An exponent behind them could, but such a number is not to be expected.
     private static let readCharactersMax = 1_100
 
     @inline(__always)

@@ -33,7 +33,7 @@ extension UnmanagedContract {
     ///
     /// A value is shown if it is short and cannot be a token.
     /// - Parameter showsValue: false shows only the kind of the value, because a log should not have personal
-    ///   data. The name of an unknown type is shown in any case.
+    ///   data. This does not apply to the name of an unknown type.
     public func message(
         _ mismatch: ContractMismatch,
         _ command: Command,

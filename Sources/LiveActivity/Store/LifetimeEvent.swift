@@ -5,11 +5,11 @@ public enum LifetimeEvent: Sendable, Equatable, BitwiseCopyable {
     /// A start began the activity. Replaces the life in the timetable, unless a start at the same time or
     /// later began that life.
     case began(atMilliseconds: Int64, lifetimeMilliseconds: Int64)
-    /// The activity was alive at this time. Ignored if the timetable has the life's start or an earlier time,
-    /// or if a new start is due.
+    /// The activity was alive at this time. The time is ignored if the timetable has the life's start or an earlier
+    /// time, or if a new start is due.
     case alive(atMilliseconds: Int64, lifetimeMilliseconds: Int64)
-    /// A newer state came after the activity's end. If the timetable still has the activity, it keeps the
-    /// command of this state for a restart, and changes nothing else.
+    /// An update came after the activity's end. If the timetable still has the activity, it keeps this update for a
+    /// restart, unless it has a newer one. Nothing else changes.
     case updatedAfterEnd
     /// The activity has ended, or its policy no longer limits its lifetime. The timetable removes the
     /// activity.

@@ -19,7 +19,7 @@ public enum StoreVerdict: UInt8, Sendable, CaseIterable {
     /// This version is not the newest any more. In reply to a start also: the activity lives or has ended without this
     /// start. In reply to a check of a lifetime: the timetable no longer has the life, or keeps a newer state.
     case superseded
-    /// The activity has ended.
+    /// Redis has admitted an end of the activity. Only a start opens the activity again.
     case ended
     /// The activity shows this state already.
     case unchanged
@@ -107,12 +107,12 @@ extension StoreReply: Sendable where Bytes: Sendable {}
 
 /// The kind of error that left a call without a reply.
 public enum StoreFailure: Sendable {
-    /// There was no answer, or another server of the cluster has the key. The same call may succeed at once, on
-    /// this connection or the next.
+    /// There was no usable reply, another server of the cluster has the key, or the server has lost the script. The
+    /// same call may succeed at once, on this connection or the next.
     case unanswered
     /// The server refused the call for a reason that most calls share. The next call is likely to fail too.
     case busy
-    /// The server answered with an error that this call may not have caused. The call is repeated after a
+    /// The server replied with an error that this call may not have caused. The call is repeated after a
     /// pause, and other calls continue.
     case unexplained
     /// The call is refused, and a repetition does not help.

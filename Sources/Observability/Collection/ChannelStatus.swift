@@ -1,7 +1,8 @@
 import Synchronization
 
-/// Counts broadcast channels, by the index of the pool. The channel keeper writes the counts, the worker's setup writes
-/// ``Counts/isDeclared``, and the metrics and the status page read both.
+/// The numbers of broadcast channels, the register's state and the last error, for each app and environment: the index
+/// is that in ``LabelSpace/pools``. Events of the channel keeper change them. The worker's setup sets
+/// ``Counts/isDeclared``. The metrics read the numbers; the status page also reads the rest.
 package final class ChannelStatus: Sendable {
     package struct Counts: Sendable, Equatable {
         /// The number of channels in the register when this worker last read it, including those that are being

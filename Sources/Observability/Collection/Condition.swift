@@ -5,11 +5,11 @@ import Synchronization
 package struct WorkerCondition: Sendable, Equatable {
     /// The worker's place in its consumer group.
     package enum Membership: UInt8, Sendable {
-        /// The worker waits for an assignment: it has had none yet, the group has revoked partitions for a new one, or
-        /// no broker can be reached. With the cooperative protocol, it may still have other partitions. → `member` with
-        /// an assignment; `left`. A member id is not enough, because a broker returns it to the first join request
-        /// (KIP-394). After an empty assignment, the worker becomes a member when the brokers have said that the
-        /// commands topic has partitions.
+        /// The worker waits for an assignment: it has had none yet, the group has revoked some of its partitions, or it
+        /// has lost them, for example because it reached no broker for the session timeout. With the cooperative
+        /// protocol, it may still have other partitions. → `member`: the group has assigned partitions; or it has
+        /// assigned none, and the brokers say that the commands topic has partitions. → `left`. A member id from a
+        /// broker is no assignment: the first join request returns one, without a place in the group (KIP-394).
         case joining
         /// The group has assigned the worker its partitions. The assignment is empty if other workers have
         /// all partitions. → `joining`, `left`.
@@ -28,9 +28,9 @@ package struct WorkerCondition: Sendable, Equatable {
     package var areKeysLoaded = false
     /// The indices of apps whose new key file was refused, so that their previous key stays in use.
     package var appsWithRejectedKey: Set<Int> = []
-    /// For each pool, by index: whether APNs refuses the provider token (403). The lane whose answers changed last
-    /// decides. A refusal that a newer token of the same key ends, such as ExpiredProviderToken, does not count. Pools
-    /// without such an answer are missing.
+    /// For each pool, by index: whether APNs refuses the provider token (403). The lane that wrote last decides; a lane
+    /// with traffic writes every 10 s. A refusal that a newer token of the same key ends, such as
+    /// ExpiredProviderToken, does not count. Pools without such an answer are missing.
     package var isProviderTokenRefusedByPool: [Int: Bool] = [:]
     /// Whether any broker was reached. Before that, `isKafkaUnreachable` is false.
     package var hasReachedKafka = false

@@ -52,7 +52,8 @@ public struct ThreadMetrics: ~Copyable {
         cells[cell(metric, first, second)] = value
     }
 
-    /// Raises a gauge to a value, unless the gauge is already higher.
+    /// Raises a gauge to a value, unless the gauge is already higher. For the highest of several values: the caller
+    /// first sets the gauge to 0.
     public func setHighest(_ metric: Metric, _ first: Int, to value: Int64) {
         let cell = cell(metric, first, 0)
         cells[cell] = max(cells[cell], value)

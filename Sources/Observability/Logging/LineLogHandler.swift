@@ -5,8 +5,8 @@ import Logging
 /// Writes each event as one line, JSON or text, to a file descriptor.
 ///
 /// A line is one `write`, unless the output takes only a part of it. So the lines of several threads do not mix as long
-/// as the output takes whole lines. Device tokens, provider tokens and keys are masked in every line, no matter where
-/// it comes from (`Redaction`).
+/// as the output takes whole lines. Device tokens, provider tokens and keys are masked in every line, no matter which
+/// code logs the line (`Redaction`).
 package struct LineLogHandler: LogHandler {
     /// The shared threshold, unless this logger has a level of its own.
     package var logLevel: Logger.Level {

@@ -8,8 +8,9 @@ struct Diagnosis {
     static let tokenAgeMillisecondsMax: Int64 = 3_300_000
     static let usualLagMilliseconds: Int64 = 5_000
     static let busyMillionthsMax: Int64 = 800_000
-    /// With at least this many answers in the window, more than 1 % of refusals is reported. With fewer answers, more
-    /// than half of them must be refusals. Findings about dead tokens, freshness and demotions need this many samples.
+    /// If a pool has at least this many answers in the window, more than 5 % of refusals is reported. With fewer
+    /// answers, more than half of them must be refusals. Findings about dead tokens, freshness and demotions need this
+    /// many samples.
     static let samplesMin: Int64 = 100
     /// The share of held commands is reported only if the window has more held commands than this.
     static let heldCommandsMin: Int64 = 20
@@ -181,7 +182,8 @@ struct Diagnosis {
     }
 
     /// The codes of `causeway_redis_errors_total` that are reported, because usually only an operator can remove their
-    /// cause. `replicasMissing` has a finding of its own.
+    /// cause. `replicasMissing` has a finding of its own. `noAuthentication`, `wrongPassword` and `noPermission` end the
+    /// connection, and a lane without a connection to Redis is reported too.
     static let persistentRedisErrors: Set<String> = [
         "outOfMemory", "misconfigured", "noReplicas", "transactionAborted", "clusterEnabled", "unknown",
     ]

@@ -49,8 +49,8 @@ extension HealthReport {
     }
 
     /// Checks whether the worker is ready. A ready worker has joined its group, even if other workers have all
-    /// partitions. Its keys are read, APNs does not refuse the keys of all apps, and it is not stopping. An outage of
-    /// Kafka, Redis or APNs does not make it unready, because a rollout must not wait for the end of the outage.
+    /// partitions. Its keys are read, the keys that APNs refuses are not those of every app, and it is not stopping. An
+    /// outage of Kafka, Redis or APNs does not make it unready, because a rollout must not wait for the outage's end.
     ///
     /// - Parameter isEveryKeyRefused: whether APNs refuses the provider tokens of every app, so that this
     ///   worker could send nothing.

@@ -62,8 +62,8 @@ enum StatusText {
         return lines.joined(separator: "\n") + "\n"
     }
 
-    /// Writes a table with aligned columns: numbers to the right, words to the left. The last column is not
-    /// padded, because it may be long.
+    /// Writes a table with aligned columns: numbers to the right, words to the left. No line has spaces at its
+    /// end, because words in the last column may be long.
     private static func text(_ table: StatusTable) -> String {
         var rows = table.rows.map { $0.map { line($0.text) } }
         let titles = table.columns.map(\.title)

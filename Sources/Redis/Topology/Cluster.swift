@@ -9,7 +9,7 @@ import Reactor
 final class Cluster {
     /// The shortest time between two look-ups of the slots, once the cluster has a map.
     static let refreshSpacingMilliseconds: Int64 = 1_000
-    /// The longest random delay before a look-up of the slots.
+    /// The longest random delay before a look-up of the slots, unless the last look-up failed.
     static let refreshJitterMilliseconds: Int64 = 250
     /// How long the connection to a server without slots stays after an ASK has named the server. While a
     /// slot moves to this server, further ASKs may name it.
@@ -88,8 +88,8 @@ final class Cluster {
 
     var isReady: Bool { connections.contains { $0?.isReady ?? false } }
 
-    /// The number of servers with slots that are not ready. Until a look-up has succeeded, the servers are unknown, and
-    /// the number is 1.
+    /// The number of servers that have slots but are not ready. Until a look-up has succeeded, the servers are unknown,
+    /// and the number is 1.
     var unavailableServers: Int {
         guard hasMap else { return 1 }
         return nodes.indices.count { nodes[$0]?.isMapped == true && connections[$0]?.isReady != true }
@@ -160,8 +160,9 @@ final class Cluster {
         return freeIndex
     }
 
-    /// For each server without slots, sets when its connection closes, if no time is set yet: when the last calls to
-    /// the server have ended; or, if an ASK has named it recently, `askedServerKeepMilliseconds` after the last ASK.
+    /// For each server without slots, sets when its connection closes, if no time is set yet. If an ASK has named the
+    /// server recently, this is `askedServerKeepMilliseconds` after the last ASK. Otherwise it is twice the response
+    /// deadline from now: by then its last calls have their replies or have failed.
     private func retireUnmappedNodes() {
         let now = loop.nowMilliseconds
         let graceMilliseconds = 2 * configuration.responseDeadlineMilliseconds

@@ -3,7 +3,8 @@ struct KeySlot: Equatable {
     /// The number of slots. It is the same in every cluster.
     static let slotCount = 16_384
 
-    /// 0 through 16,383: the CRC16 of the key's hash tag, or of a key without one, modulo `slotCount`.
+    /// The CRC16 of the key's hash tag, modulo ``slotCount``. If the key has no hash tag, or an empty one: the CRC16 of
+    /// the whole key, modulo ``slotCount``.
     var slot: Int
     /// A hash of the whole key. It is never 0, because 0 means that there is no key.
     var fingerprint: UInt64
@@ -50,7 +51,7 @@ public struct KeyFingerprint {
             rest = rest << 8 | UInt64(bytes[offset])
             offset += 1
         }
-        // Mix in the length. So a key that ends with a zero byte has another hash than the key without this byte.
+        // Mix in the length, because two keys that differ only in zero bytes can have the same rest.
         add(rest ^ UInt64(bytes.count) << 56)
     }
 

@@ -2,8 +2,8 @@ import Reactor
 
 /// Connections to the primaries of any topology, for code outside the lanes.
 ///
-/// Each call runs the object's own loop, and blocks its thread until the answers arrive. The call ends with errors
-/// instead of answers if the servers stay silent for the configured deadline, if the search for the primaries or the
+/// Each call runs the object's own loop, and blocks its thread until the replies arrive. The call ends with errors
+/// instead of replies if the servers stay silent for the configured deadline, if the search for the primaries or the
 /// exchange of commands takes `blockedMillisecondsMax`, or if `isCancelled` returns true. By default, `isCancelled`
 /// returns true when the task is cancelled. Not thread-safe.
 final class PrimaryConnections {
@@ -13,7 +13,8 @@ final class PrimaryConnections {
     typealias Answer = Result<RedisValue, RedisError>
 
     /// The longest time that one step of a call waits: a search for the primaries, or an exchange of commands and
-    /// replies. A connection's own deadline ends a step with a silent server, but not with a server that keeps sending.
+    /// replies. A connection's own deadline ends a step with a silent server, but not with one that keeps sending
+    /// replies.
     static let blockedMillisecondsMax: Int64 = 60_000
     /// How often a waiting call asks `isCancelled`.
     private static let cancellationCheckMilliseconds: Int64 = 50
@@ -22,10 +23,10 @@ final class PrimaryConnections {
     private let configuration: RedisConfiguration
     private let isCancelled: () -> Bool
     private var connections: [RedisURL.Location: CommandConnection] = [:]
-    /// The cluster's slots; nil before the next search.
+    /// The cluster's slots; nil if the next call must search for them.
     private var map: SlotMap?
     private var lastPrimaries: [RedisURL.Location] = []
-    /// The primary that the Sentinels named; nil before the next search.
+    /// The primary that the Sentinels named; nil if the next call must ask them.
     private var primary: RedisURL.Location?
 
     /// Creates the object. The first call connects.

@@ -4,11 +4,11 @@
 /// In a cluster, each text is under one key at each of the ``SlotAnchors``. For code outside the lanes, with
 /// the same configuration as the lanes. Not thread-safe. No call is repeated.
 ///
-/// Each call runs the object's own loop, and blocks its thread until the answers arrive. The call ends without answers
+/// Each call runs the object's own loop, and blocks its thread until the replies arrive. The call ends without replies
 /// if the servers stay silent for the configured deadline, if the search for the primaries or one exchange of commands
 /// takes a minute, or if the task is cancelled.
 public final class PrimaryMarks {
-    /// A primary, and its answers to one `read`.
+    /// A primary, and what one `read` has read from it.
     public struct Primary: Sendable {
         public let location: RedisURL.Location
         public let server: ServerInformation
@@ -57,7 +57,7 @@ public final class PrimaryMarks {
     // MARK: - Reading
 
     /// Reads the marks under these names on every primary. The result leaves out a primary that does not answer, that
-    /// refuses to read a mark, or that serves no anchor.
+    /// refuses to read a mark, or that owns none of the slots that have marks (``SlotAnchors``).
     ///
     /// - Throws: if the primaries cannot be found.
     public func read(_ names: [String]) throws(RedisError) -> [Primary] {

@@ -1,13 +1,14 @@
 /// Reads data from the primaries and never writes. For code outside the lanes, with the same configuration
 /// as the lanes.
 ///
-/// Each call runs the object's own loop, and blocks its thread until the answer arrives. Not thread-safe.
+/// Each call runs the object's own loop, and blocks its thread until the reply arrives. Not thread-safe.
 public final class RedisQueries {
     /// Fields of a hash with their values, in the server's order.
     public typealias Hash = [(field: [UInt8], value: [UInt8])]
 
-    /// The maximum number of attempts at one command. A command is attempted again after every error that is not proven
-    /// to be its own (`RedisError.isRetriable`). SCAN is attempted only once.
+    /// The maximum number of attempts at one command. A command is attempted again after an error that is not proven to
+    /// be its own (`RedisError.isRetriable`), unless the call is cancelled. SCAN, and each search for the servers, are
+    /// attempted only once.
     static let attemptsMax = 5
     /// The maximum number of commands that are sent before their replies are read.
     static let pipelinedCommandsMax = 512

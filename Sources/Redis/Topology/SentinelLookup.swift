@@ -3,7 +3,7 @@ import Reactor
 /// Finds the primary that the Sentinels know by its name, and checks that the server is really a primary.
 ///
 /// The look-up asks the Sentinels one after the other, each on its own connection. It begins with the
-/// Sentinel that last gave a correct answer. It asks the next one if a Sentinel gives no usable answer, or if the
+/// Sentinel that last gave a correct reply. It asks the next one if a Sentinel gives no usable reply, or if the
 /// server that the Sentinel names does not answer or is no primary (steps 1 to 3 of the guidelines for Sentinel
 /// clients). Only one look-up may run at a time.
 final class SentinelLookup {

@@ -4,8 +4,8 @@
 /// The tags never change. Keys with these tags move with their slots: a primary that gets a slot also gets
 /// its keys.
 struct SlotAnchors {
-    /// Each block of this many slots has one anchor. A primary that serves few slots may have no anchor. A
-    /// worker then cannot notice that this primary has lost its data.
+    /// Each block of this many slots has one anchor. A primary that serves few slots may have no anchor. Then no
+    /// mark shows that this primary has lost its data.
     static let slotsPerAnchor = 128
     static let count = KeySlot.slotCount / slotsPerAnchor
 
@@ -15,7 +15,7 @@ struct SlotAnchors {
     /// The only tag, for a server without a cluster.
     static let ofSingleServer = SlotAnchors(tags: [("causeway/mark", 0)])
 
-    /// The tags for a cluster. The first access calculates them from some hundred checksums.
+    /// The tags for a cluster. The first access calculates them from several hundred checksums.
     static let ofCluster: SlotAnchors = {
         var tagsByBlock: [Int: (tag: String, slot: Int)] = [:]
         var number = 0

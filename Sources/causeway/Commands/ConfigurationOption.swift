@@ -14,8 +14,8 @@ enum ConfigurationOption {
         ConfigurationLoader(environment: ProcessInfo.processInfo.environment, requiresFiles: requiresFiles)
     }
 
-    /// Makes a loader that also checks what a worker checks when it starts: keys, certificates, shapes and properties
-    /// of librdkafka.
+    /// Makes a loader that also finds faults that otherwise only a worker's start would show, for example in the files
+    /// of keys, certificates and shapes, and in librdkafka's properties.
     static func startLoader(requiresFiles: Bool) -> ConfigurationLoader {
         var loader = loader(requiresFiles: requiresFiles)
         loader.additionalCheck = { StartupCheck.faults(of: $0, requiresFiles: $1) }

@@ -18,7 +18,7 @@ struct AppOverview {
     private(set) var throttledCount = 0
     /// Activities that have used up their budget for updates. They may still have a reserve for alerts.
     private(set) var outOfBudgetCount = 0
-    /// Activities whose value in Redis has an unknown form, because another program wrote it.
+    /// Activities whose value in Redis has an unknown form, for example because another program wrote it.
     private(set) var unreadableCount = 0
     /// The activities that have spent the most of their budget. If two have spent the same, the one with the
     /// later push comes first.

@@ -9,7 +9,7 @@ import Redis
 /// half of the time. If the audience has more than ``pagesMax`` pages, the census reads only that many, with the same
 /// share in each segment. The number of members is then an estimate.
 struct AudienceCensus {
-    /// The most pages that are read. A page has up to 32 KiB, so these pages hold several million members.
+    /// The most pages that are read. A page has up to 32 KiB, so these pages can have several million members.
     static let pagesMax = 20_000
     private static let pagesPerBatch = 256
 
@@ -22,8 +22,8 @@ struct AudienceCensus {
     /// The number of pages of the audience. Each segment has a directory in Redis that names its pages.
     private(set) var pageCount = 0
     private(set) var pagesRead = 0
-    /// The number of pages and directories that cannot be read, in whole or in part, because another program wrote
-    /// them.
+    /// The number of pages and directories that cannot be read, in whole or in part, for example because another
+    /// program wrote them.
     private(set) var unreadableCount = 0
     /// The size of the pages that were read, without Redis' own overhead.
     private(set) var pageBytes = 0
@@ -31,7 +31,7 @@ struct AudienceCensus {
     private(set) var membersBySegment = [Int](repeating: 0, count: MemberLocation.segmentCount)
 
     var isComplete: Bool { pagesRead == pageCount }
-    /// The estimated number of members on all pages.
+    /// The estimated number of members on all pages; exact if all pages were read, apart from damaged pages.
     var estimatedMemberCount: Int {
         isComplete ? memberCount : Int((Double(memberCount) * Double(pageCount) / Double(max(1, pagesRead))).rounded())
     }

@@ -9,6 +9,7 @@ struct DeviceReport {
         var attributesType: String
         /// The push-to-start token; nil if none was registered, or if the last one was unregistered or retired.
         var token: ActivityReport.Token?
+        /// When the token was registered; nil without a token.
         var registeredAtMilliseconds: Int64?
         /// Starts that wait for a token, oldest first.
         var heldStarts: [HeldCommand]

@@ -18,7 +18,9 @@ struct LabelledLines {
         lines.append(line)
     }
 
-    /// Adds a table whose columns are as wide as their widest cell. Columns of numbers are right-aligned.
+    /// Adds a table whose columns are as wide as their widest cell.
+    ///
+    /// - Parameter rightAligned: the indices of the columns of numbers.
     mutating func addTable(header: [String], rows: [[String]], rightAligned: Set<Int>) {
         let widths = header.indices.map { column in
             ([header] + rows).map { $0[column].count }.max() ?? 0

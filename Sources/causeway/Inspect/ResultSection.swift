@@ -3,7 +3,7 @@ import Kafka
 
 import enum CausewayRecords.JSONValue
 
-/// The part of a report that shows results. If Kafka is down, it shows Kafka's error, and the rest of the
+/// The part of a report that shows results. If the results cannot be read, it shows Kafka's error, and the rest of the
 /// report is still printed.
 struct ResultSection {
     private let tail: Result<ResultTail, KafkaError>
@@ -14,8 +14,8 @@ struct ResultSection {
         }
     }
 
-    /// The policy that the newest command with a push named; nil if it named none, or if no result in the section is of
-    /// a push.
+    /// The policy that a command named: the newest command in the section that was sent to APNs. Nil if this command
+    /// named no policy, or if no command in the section was sent.
     var policyName: String? {
         (try? tail.get())?.records.first { $0["priority"] != nil }?["policy"]?.text
     }

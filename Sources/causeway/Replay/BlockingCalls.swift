@@ -23,7 +23,7 @@ final class BlockingCalls<Call, Reply> {
     /// Makes the calls and waits until each call is answered.
     ///
     /// - Parameters:
-    ///   - isCancelled: called repeatedly while waiting. Once it returns true, the wait without an answer is
+    ///   - isCancelled: called repeatedly while waiting. Once it returns true, the wait without a reply is
     ///     limited to ``BlockingStore/cancelledSilenceMillisecondsMax``.
     ///   - issue: makes a call with a tag; returns nil if the store is closed.
     /// - Throws: an error if no call was answered for ``BlockingStore/silenceMillisecondsMax``, if Redis refused a call

@@ -43,7 +43,7 @@ final class BlockingStore {
     /// Makes the calls and waits until each call is answered. No two calls may concern the same activity or device,
     /// because Redis may carry them out in any order.
     ///
-    /// - Parameter isCancelled: called repeatedly while waiting. Once it returns true, the wait without an answer
+    /// - Parameter isCancelled: called repeatedly while waiting. Once it returns true, the wait without a reply
     ///   is limited to ``cancelledSilenceMillisecondsMax``.
     /// - Throws: an error if no call was answered for ``silenceMillisecondsMax``, or if Redis refused a call
     ///   for good. Redis may have carried out any of the calls.

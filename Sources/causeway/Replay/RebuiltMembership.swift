@@ -1,6 +1,6 @@
 import LiveActivity
 
-/// The audiences that a member joins and leaves by a store call about it, and the calls that record these changes.
+/// The audiences that a member joins and leaves by one store call, and the calls that record these changes.
 /// After the same store call, a lane makes the same calls.
 struct RebuiltMembership {
     /// The calls that write the member's entries to the pages of the audiences: first the leaves, then the joins.

@@ -32,8 +32,8 @@ extension ReplayJudge {
         }
     }
 
-    /// Returns why the replay excludes the command before it looks at Redis: the command has expired or is too old, or
-    /// it is a start and the user has not allowed starts. Nil if neither is true.
+    /// Returns why the replay leaves the command out, whatever Redis knows: the command has expired or is too old, or
+    /// it is a start and the user has not allowed starts. Otherwise nil.
     private func ageReason(_ command: Command, _ policy: Policy) -> ReplayReason? {
         guard command.event == .start else {
             if AgeRules.isExpired(command.expiration, now: nowSeconds) { return .expired }
@@ -50,7 +50,8 @@ extension ReplayJudge {
         return AgeRules.isExpired(expiration, now: nowSeconds) ? .startTooOld : nil
     }
 
-    /// Makes the admission that a worker would request from Redis, without any draw on the budgets.
+    /// Makes the admission that a worker would request from Redis, but for one range and without any draw on the
+    /// budgets.
     static func audienceAdmission(
         of command: Command,
         _ record: UnsafeRawBufferPointer,

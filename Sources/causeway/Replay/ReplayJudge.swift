@@ -5,7 +5,7 @@ import LiveActivity
 /// Decides what a worker would do with a command if it read the command now.
 ///
 /// The judge does no I/O: the caller passes the state in Redis. Ages follow the core's rules (``AgeRules``),
-/// and the model of the scripts gives Redis' answers.
+/// and the model of the scripts decides in Redis' place.
 struct ReplayJudge {
     /// The time by this machine's clock, for the ages of commands.
     var nowMilliseconds: Int64

@@ -15,8 +15,8 @@ extension Simulation {
         checkChannels()
     }
 
-    /// Checks the rounds' gauges: in a run without faults, all permanent members show the newest state when the gauges
-    /// show no member to reach.
+    /// Checks that the rounds' gauges are possible. In a run without faults, also checks that all permanent members
+    /// show the newest state when the gauges show no member to reach.
     func checkGauges() {
         var isReached = true
         for worker in workers {
@@ -47,8 +47,8 @@ extension Simulation {
         }
     }
 
-    /// Checks in a run without faults that, for each outcome, the metrics count as many members as the results of all
-    /// commands.
+    /// Checks in a run without faults that the metrics count as many `delivered`, `unregistered` and `failed` members
+    /// as the results of all commands.
     private func checkTotals() {
         guard parameters.kind == .calm, let worker = workers.first else { return }
         let counted = worker.core.memberOutcomeCounts(of: 0)
@@ -193,7 +193,7 @@ extension Simulation {
                     continue
                 }
                 let isSuperseded = SimulatedText.contains("\"outcome\":\"superseded\"", in: text)
-                // While a host does not answer, a newer version ends the older one at the position that the
+                // While a host does not answer, a newer version may end the older one at the position that the
                 // round has reached.
                 let isPart = parameters.kind == .outages && counted < members
                 if counted != members, !(isSuperseded && (counted == 0 || isPart)) {

@@ -2,7 +2,7 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// The test takes the role of the audiences' core.
+/// The test takes the role of the core of audiences.
 extension CoreHarness {
     /// A change of memberships: the audiences that a member joins or leaves.
     struct SeenChange: Equatable {

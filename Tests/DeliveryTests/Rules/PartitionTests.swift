@@ -3,8 +3,8 @@ import LiveActivity
 import Testing
 
 /// When a partition is revoked, the core drops its waiting records, and the next owner reads them again. The core
-/// finishes the records that Redis or APNs already has, and the starts that Redis has admitted, unless their pool
-/// accepts nothing. (R9, R10)
+/// continues the records that Redis or APNs already has, until they need another attempt. It finishes a start that
+/// Redis has admitted, or defers it if its pool accepts nothing. (R9, R10)
 @Suite struct PartitionTests {
     @Test func `Waiting records are dropped without an outcome when their partition is revoked`() {
         let core = CoreHarness()

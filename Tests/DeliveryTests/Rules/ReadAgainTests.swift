@@ -114,7 +114,8 @@ import Testing
         #expect(core.unansweredCalls.count == 1)
     }
 
-    /// A command that is read again is held without its alert. This held command has its alert, so it is a new command.
+    /// A command that is read again is held without its alert. This held command has its alert, so it was held at its
+    /// first reading, and its later result is new.
     @Test func `A command held for a registration has its result and its alert`() throws {
         let core = readingAgain()
         core.register(CommandText.registration())

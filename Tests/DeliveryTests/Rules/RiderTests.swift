@@ -2,7 +2,7 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// A newer state carries an alert that was not sent, even if the two commands belong to different workers or
+/// A newer state carries an alert that APNs has not accepted, even if the two commands belong to different workers or
 /// partitions. If no newer state comes in time, the alert's command ends as superseded. (R14)
 @Suite struct RiderTests {
     // MARK: - The alert of the command that Redis holds
@@ -286,9 +286,9 @@ import Testing
         #expect(core.outcomes.suffix(2) == ["u5 accepted", "u3 superseded"])
     }
 
-    /// Two records have the same alert: the command's own record, and the registration that released the
-    /// command. Simulation seed 16144 of `pace` found that the core reported the end of the alert's command
-    /// to Redis too early, before the newer state with the alert was sent. So the alert was lost.
+    /// Two records have the same alert: the command's own record, and the registration that released the command.
+    /// Simulation seed 16144 of `pace` found that the core settled the alert's command in Redis too early, before the
+    /// newer state with the alert was sent. So the alert was lost.
     @Test func `An alert that a newer state already carries is not settled`() {
         let core = CoreHarness()
         core.register(CommandText.registration())

@@ -2,7 +2,7 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// While Redis, or one server of a cluster, does not answer or refuses calls for a time, no command is lost, and
+/// While Redis, or one server of a cluster, does not reply or temporarily refuses calls, no command is lost, and
 /// commands of other servers do not wait. (R19)
 @Suite struct StoreOutageTests {
     /// A silent Redis decides about no command, so a deferred command would only wait again.

@@ -15,7 +15,7 @@ struct SimulatedConnection {
 
     let number: UInt32
     var streamsMax: Int
-    /// Whether APNs has accepted no push of this connection yet. Until then, the connection takes one push at a time.
+    /// Whether APNs has accepted no push of this connection yet. Such a connection takes one push at a time.
     var isCold = true
     /// Whether GOAWAY has come. APNs still answers pushes up to GOAWAY's last stream, and the worker sends no
     /// new ones.

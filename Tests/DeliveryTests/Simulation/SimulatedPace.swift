@@ -4,7 +4,7 @@ import LiveActivity
 struct SimulatedPace {
     /// When Redis learned that APNs accepted an alert, by activity and the sequence of the alert's command.
     var alertAcceptances: [String: [Int: Int64]] = [:]
-    /// When Redis last answered `send` to an update or end, by activity and version.
+    /// When Redis last replied `send` to an update or end, by activity and version.
     var admissions: [String: [Version: Int64]] = [:]
     /// A draw on the budget of an activity.
     struct Draw {

@@ -21,7 +21,7 @@ struct SimulatedPhone {
     var starts = 0
     /// The alerts that rang, each by the sequence of its command.
     var alerts: Set<Int> = []
-    /// The alerts for which Redis answered `alertAwaitsCarrier`, each by the sequence of its command.
+    /// The alerts for which Redis replied `alertAwaitsCarrier`, each by the sequence of its command.
     var alertsAwaitingCarrier: Set<Int> = []
     /// The versions of the updates and ends that came with priority 10.
     var urgentVersions: Set<Version> = []
@@ -51,7 +51,7 @@ struct SimulatedPhone {
         // A push with the timestamp of the shown state repeats the push of this state, so its alert may ring
         // again.
         if push.alert >= 0, push.timestamp != shown?.timestamp {
-            // If Redis answered `alertAwaitsCarrier` for an alert, the alert may ring after a newer alert: Redis does
+            // If Redis replied `alertAwaitsCarrier` for an alert, the alert may ring after a newer alert: Redis does
             // not know whether the newer state had an alert that rang.
             if let newest = alerts.max(), push.alert < newest, !alertsAwaitingCarrier.contains(push.alert) {
                 violations.append("\(activity): the alert of #\(push.alert) rang after that of #\(newest)")

@@ -57,8 +57,8 @@ extension Simulation {
         }
     }
 
-    /// Checks that Redis accepts a command that is older than an activity lives only if Redis knows a version of its
-    /// activity.
+    /// Checks commands that are older than an activity can live (`isTooOld`): Redis may accept such a command only if
+    /// it knows a version of the command's activity.
     private func noteUnknown(
         _ call: StoreCall<[UInt8]>,
         _ view: RecordView,

@@ -1,7 +1,8 @@
 import Delivery
 import LiveActivity
 
-/// The invariants. A run checks them at its end, when no work is left, and those of tokens at each reply of Redis.
+/// The invariants that a run checks at its end, when no work is left, and those of tokens, which it checks at each call
+/// that Redis performs.
 extension Simulation {
     func check() {
         checkAudiences()
@@ -135,7 +136,7 @@ extension Simulation {
             .joined(separator: " ")
     }
 
-    /// Whether the phone may miss the last command: a push failed for good, or Redis or a token was lost.
+    /// Whether the phone may miss the last command: a push failed for good, or a token or the data in Redis was lost.
     func mayHaveLostFinal(_ activity: String) -> Bool {
         activitiesRefusedForGood.contains(activity) || wasWiped && parameters.wipesRedis
             || activitiesWithoutToken.contains(activity)

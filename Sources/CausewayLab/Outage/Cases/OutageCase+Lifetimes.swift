@@ -17,7 +17,7 @@ extension OutageCase {
                 OutageStep(at: 40_000, .repair(.sandbox)),
             ],
             expectations: [.never("failed"), .never("invalid"), .invalidations(0)],
-            // This is long enough for the activities that were started again to end too.
+            // The case must end before the second lives do: an activity that was started again must still be there.
             checkDelayMillisecondsMax: 24_000
         )
     ]

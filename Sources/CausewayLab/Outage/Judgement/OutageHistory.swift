@@ -96,7 +96,7 @@ enum AfterLifetime {
     case restart
 }
 
-/// A crash or loss of data. Alerts that rang shortly before it may ring again.
+/// A crash, a loss of data, or a stop without a complete drain. Alerts that rang shortly before it may ring again.
 struct Crash: Equatable {
     var milliseconds: Int64
     /// Alerts that rang within this time before the crash may ring again.

@@ -5,7 +5,7 @@ import LiveActivity
 /// - **lost**: an activity whose phone does not show the newest state that has not expired. Or an alert that
 ///   is not too old and never rang, although no newer alert replaced it.
 /// - **old**: a push that APNs accepted after its age limit (``AgeBounds``), or after a newer push of its
-///   activity. Or an alert that rang after a newer alert.
+///   activity. Or an alert that rang after a newer alert. Or a push that no valid command requests.
 /// - **twice**: an alert or a start that reached a phone twice. An alert that a ``Crash`` permits is counted
 ///   separately. A start is never permitted twice.
 /// - **silence**: the time from a state to the push that brings this state or a newer one.
