@@ -27,8 +27,8 @@ RUN --mount=type=cache,target=/causeway/.build \
 FROM scratch AS symbols
 COPY --from=build /image/causeway.symbols /
 
-# The lab, for compose.yaml: simulated APNs and phones, with all of Swift and Debian's libraries. `docker build --target lab .`; nothing of it
-# is in the image of the program.
+# The lab, for compose.yaml: simulated APNs and phones, with all of Swift and Debian's libraries.
+# `docker build --target lab .` builds it. The image of the program contains no part of it.
 FROM swift:${SWIFT} AS lab
 RUN apt-get update \
     && apt-get install --yes --no-install-recommends \

@@ -40,7 +40,7 @@ FUZZ_SECONDS ?= 600
 FUZZ_TARGETS ?= frames headers answers commands registrations replies
 # The number of random histories that run on the Redis scripts and on their model.
 HISTORIES ?= 1000000
-# The number of simulation seeds for single activities and for audiences. A million takes a night.
+# The number of seeds of each kind, in the simulations of single activities and of audiences.
 SEEDS ?= 10000
 AUDIENCE_SEEDS ?= 10000
 # The first of the simulation seeds.
@@ -166,9 +166,9 @@ fleet-test: build fleet-deps ## Restart, kill, stop and add workers of one group
 	@cd Tests/Acceptance && ../../.build/fleet/venv/bin/python -B -m unittest --quiet fleet/test_*.py
 	@.build/fleet/venv/bin/python Tests/Acceptance/fleet/run.py .build/release/causeway $(FLEET)
 
-acceptance-test: build fleet-deps ## Disturb rounds through an audience: newer commands, kills, Redis away: twelve minutes
-	@cd Tests/Acceptance && ../../.build/fleet/venv/bin/python -B -m unittest --quiet rounds/test_*.py
-	@.build/fleet/venv/bin/python Tests/Acceptance/rounds/run.py .build/release/causeway $(ACCEPTANCE)
+acceptance-test: build fleet-deps ## Disturb fan-outs to an audience: newer commands, kills, Redis away: twelve minutes
+	@cd Tests/Acceptance && ../../.build/fleet/venv/bin/python -B -m unittest --quiet fanouts/test_*.py
+	@.build/fleet/venv/bin/python Tests/Acceptance/fanouts/run.py .build/release/causeway $(ACCEPTANCE)
 
 newcomer-test: deps ## Play README.md's first commands literally, and compare what they print: half a minute
 	swift build --product causeway
@@ -208,7 +208,7 @@ records-deps: deps
 	@.ci/packages $(EXAMPLE_PACKAGES)
 	@.ci/records-tools
 
-# Debug builds are enough for these tests, and `make test` has already built them.
+# Debug builds are enough for these tests, and `make test` makes debug builds too.
 records-programs: deps
 	swift build --product causeway
 	swift build --product causeway-lab
@@ -221,7 +221,7 @@ records-java-test: records-programs records-deps fleet-deps ## Run the example i
 	@.build/records/venv/bin/python -B Tests/Acceptance/records/run.py .build/debug --java
 
 kit-test: records-programs records-deps ## Build a package that depends on this repository by version, and check its records: a minute
-	@.build/records/venv/bin/python -B Tests/Acceptance/records/kit.py .build/debug
+	@.build/records/venv/bin/python -B Tests/Acceptance/kit/run.py .build/debug
 
 image: ## Build the container image (needs Docker)
 	version=$$(sed -n 's/^appVersion: "\(.*\)"/\1/p' Helm/causeway/Chart.yaml) && docker build --tag causeway:$$version \

@@ -1,5 +1,6 @@
-// Stands for Cyrus SASL in the program that needs no shared library. librdkafka uses that library only for GSSAPI (Kerberos), whose modules
-// it loads while it runs, and a program without shared libraries can load none. PLAIN, SCRAM and OAUTHBEARER are librdkafka's own.
+// Replaces Cyrus SASL in a program without shared libraries. librdkafka uses Cyrus SASL only for GSSAPI (Kerberos).
+// Cyrus SASL loads the modules for GSSAPI while it runs, which such a program cannot do. PLAIN, SCRAM and OAUTHBEARER
+// are librdkafka's own.
 #include <sasl/sasl.h>
 
 static const char *const reason = "this program was built without Cyrus SASL; use the image, or a build with shared libraries, for GSSAPI";

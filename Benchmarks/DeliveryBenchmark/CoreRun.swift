@@ -7,14 +7,14 @@ import LiveActivity
 final class CoreRun {
     static let activityCount = 4_096
     static let activitiesPerBatch = 512
-    /// The time between two batches. Eight batches reach all activities, so each activity gets commands every 2 s.
-    /// This is twice its spacing, so the core forgets the activity between two batches and creates it again.
+    /// The time between two batches. Eight batches reach all activities, so each activity gets commands every 2 s. This
+    /// is twice its spacing, so the core forgets the activity between these commands and creates it again.
     static let batchMilliseconds: Int64 = 250
 
     private var delivery: Delivery
     private var now = Moment(monotonicMilliseconds: 1_000_000, wallMilliseconds: Feed.firstTimestamp * 1_000)
     private let partition: UInt32
-    private let pool = PoolIdentifier(application: 0, environment: .production)
+    private let pool = PoolIdentifier(appIndex: 0, environment: .production)
     private var feed: Feed
     private let token = Array("80f3c1d2a4b596e7080f3c1d2a4b596e7080f3c1d2a4b596e7080f3c1d2a4b59".utf8)
     private let topic: [UInt8]
@@ -31,7 +31,7 @@ final class CoreRun {
     init(_ workload: Workload) {
         feed = Feed(activities: Self.activityCount, states: workload.states, isChanging: workload.isChanging)
         var configuration = DeliveryConfiguration(
-            applications: [.init(bundleIdentifier: Feed.app, hasProduction: true, hasSandbox: true)],
+            apps: [.init(bundleIdentifier: Feed.app, hasProduction: true, hasSandbox: true)],
             seed: 1
         )
         if workload.isShaped {
@@ -39,7 +39,7 @@ final class CoreRun {
                 try? Contract(shapes: bytes, ofApp: String(decoding: Feed.app, as: UTF8.self))
             }
             guard let contract else { preconditionFailure("the benchmark's shapes can be read") }
-            configuration.applications[0].contract = ContractRule(contract: contract, rejectsMismatches: true)
+            configuration.apps[0].contract = ContractRule(contract: contract, rejectsMismatches: true)
         }
         configuration.pushesInFlightPerPoolMax = Self.activitiesPerBatch
         topic = configuration.commandsTopic
@@ -94,7 +94,7 @@ final class CoreRun {
         nextOffset += 1
     }
 
-    /// Answers all store calls of the core. Returns whether there was a call.
+    /// Replies to all store calls of the core. Returns whether there was a call.
     private func answerStoreCalls() -> Bool {
         while let call = delivery.withNextStoreCall(now: now, { Self.tagAndTimestamp($0) }) {
             delivery.storeCallTaken()

@@ -22,7 +22,7 @@ final class AdmissionBenchmark: ActivityStoreHandler {
         loop = try EventLoop()
         pace = Policy.Pace(
             spacingMilliseconds: 0,
-            throttledSpacingMaxMilliseconds: 60_000,
+            throttledSpacingMillisecondsMax: 60_000,
             throttleRecoveryMilliseconds: 60_000,
             budget: .init(pushes: 10_000, refillPerHour: 15, reservedForAlerts: 5),
             frequentBudget: .init(pushes: 10_000, refillPerHour: 200, reservedForAlerts: 50)
@@ -129,7 +129,7 @@ final class AdmissionBenchmark: ActivityStoreHandler {
         )
     }
 
-    /// Makes the calls, and returns when all of them have an answer.
+    /// Makes the calls, and returns when all of them have a reply.
     @discardableResult
     private func perform(
         _ calls: Int,

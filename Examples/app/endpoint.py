@@ -29,7 +29,8 @@ def text(report, key, bytes_max):
 
 
 def registration(app, report, now):
-    """Returns the key and the value of the record for a report of `LiveActivityTokens`. No value unregisters the activity.
+    """Returns the key and the value of the record for a report of `LiveActivityTokens`. A record without a value
+    unregisters the activity.
 
     - now: UNIX milliseconds.
     """

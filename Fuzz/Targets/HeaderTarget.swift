@@ -35,9 +35,9 @@ func headerViolation(_ input: UnsafeRawBufferPointer) -> String? {
 }
 
 private func isSame(_ ourHead: ResponseHead, _ nghttp2Head: ResponseHead) -> Bool {
-    ourHead.status == nghttp2Head.status && ourHead.retryAfterSeconds == nghttp2Head.retryAfterSeconds
-        && ourHead.hasIdentifier == nghttp2Head.hasIdentifier && ourHead.identifier == nghttp2Head.identifier
-        && ourHead.contentBytes == nghttp2Head.contentBytes && ourHead.isMalformed == nghttp2Head.isMalformed
+    ourHead.status == nghttp2Head.status && ourHead.hasIdentifier == nghttp2Head.hasIdentifier
+        && ourHead.identifier == nghttp2Head.identifier && ourHead.contentBytes == nghttp2Head.contentBytes
+        && ourHead.isMalformed == nghttp2Head.isMalformed
 }
 
 /// Reads a response's fields with nghttp2; nil if nghttp2 refuses the block.

@@ -82,8 +82,7 @@ enum CircuitBreakerSample {
         case .retryLater: self = .unavailable
         case .providerRefused: self = .forbidden
         case .rejected: self = kind == .answered ? .succeeded : .inconclusive
-        // Neither disposition is a fault of APNs. The push can be sent again, and the pool itself replaces the provider
-        // token.
+        // Neither disposition is a fault of APNs. The push can be sent again on another connection.
         case .retryNow, .refreshProviderToken: self = .inconclusive
         }
     }
@@ -118,9 +117,10 @@ struct CircuitBreaker {
     private var windowStartMilliseconds: Int64 = 0
     private var windowResponses = 0
     private var windowFailures = 0
-    private var suspectWindowResponses = 0
-    private var suspectResponses = 0
-    /// `forbidden` responses since APNs last accepted the provider token, or since the breaker closed after that.
+    private var responsesInSuspectWindow = 0
+    private var suspectCount = 0
+    /// `forbidden` responses since APNs last accepted the provider token or the breaker last closed, whichever came
+    /// later.
     private var forbiddenCount = 0
 
     init(_ configuration: CircuitBreakerConfiguration) {
@@ -183,19 +183,19 @@ struct CircuitBreaker {
             windowResponses = 0
             windowFailures = 0
         }
-        if suspectWindowResponses >= configuration.suspectWindowResponses {
-            suspectWindowResponses = 0
-            suspectResponses = 0
+        if responsesInSuspectWindow >= configuration.suspectWindowResponses {
+            responsesInSuspectWindow = 0
+            suspectCount = 0
         }
         windowResponses += 1
-        suspectWindowResponses += 1
+        responsesInSuspectWindow += 1
         switch sample {
         case .succeeded: forbiddenCount = 0
         // A 5xx or a timeout says nothing about the provider token, so it does not reset the count of `forbidden`
         // responses.
         case .unavailable: windowFailures += 1
         case .suspect:
-            suspectResponses += 1
+            suspectCount += 1
             forbiddenCount = 0
         case .forbidden: forbiddenCount += 1
         case .rateLimited, .inconclusive: break
@@ -204,8 +204,8 @@ struct CircuitBreaker {
 
     private var causeToOpen: BreakerCause? {
         if forbiddenCount >= configuration.forbiddenMax { return .providerToken }
-        if suspectResponses >= configuration.suspectResponsesMin,
-            suspectResponses * 100 > suspectWindowResponses * configuration.suspectPercentMax
+        if suspectCount >= configuration.suspectResponsesMin,
+            suspectCount * 100 > responsesInSuspectWindow * configuration.suspectPercentMax
         {
             return .deviceTokens
         }

@@ -6,6 +6,7 @@ extension Connection {
         guard phase != .closed else { return }
         // Keep the pool alive, because the calls below may call its handler, which may release the pool.
         let pool = pool
+        defer { pool.roomMayHaveChanged() }
         lastReceivedMilliseconds = loop.nowMilliseconds
         do throws(ConnectionFault) {
             var input = bytes
@@ -18,7 +19,6 @@ extension Connection {
         }
         if hasWindowGrown { sendWaitingBodies() }
         closeIfDrained()
-        pool.roomMayHaveChanged()
     }
 
     private func handle(_ frame: Frame) throws(ConnectionFault) {
@@ -85,7 +85,6 @@ extension Connection {
             return
         }
         slot.pointee.status = head.status
-        slot.pointee.retryAfterSeconds = head.retryAfterSeconds
         if head.hasIdentifier, head.identifier != slot.pointee.identifier { pool.statistics.identifierMismatches += 1 }
         // A 204 or 304 response has no content, even if its `content-length` is not 0 (RFC 9113, section 8.1.1). So its
         // length is not checked.

@@ -4,8 +4,8 @@ import Reactor
 extension Connection {
     /// Sends a push on a new stream.
     ///
-    /// - Returns: false, without sending any byte of the push, if the connection cannot take the push now. If it has
-    ///   no provider token that it may use, it is then retired.
+    /// - Returns: false, without sending any byte of the push, if the connection cannot take the push now. If the
+    ///   reason is that it has no provider token that it may use, it is also retired.
     func submit(_ request: borrowing PushRequest) -> Bool {
         guard freeStreams > 0, let stream = openedStream else { return false }
         guard loop.wallMilliseconds < tokenReviewAtMilliseconds || pinNewestToken() else {
@@ -110,7 +110,8 @@ extension Connection {
     /// least 20 minutes. If another key signed the newest token, the connection keeps its old token as long as the old
     /// token may be used.
     ///
-    /// - Returns: false if the connection has no token that it may use now. The caller then ends the connection.
+    /// - Returns: false if the connection has no token that it may use now. The caller then closes or retires the
+    ///   connection.
     func pinNewestToken() -> Bool {
         let seconds = loop.wallMilliseconds / 1_000
         guard var nextToken = trialToken ?? tokenSource.currentToken(unixSeconds: seconds) else {
@@ -120,9 +121,11 @@ extension Connection {
         if let token, token.keyGeneration != nextToken.keyGeneration {
             // A connection must never carry tokens of two keys. So this connection keeps its token of the old
             // key until the pool replaces the connection, or the token is too old to use.
-            guard token.ageSeconds(at: seconds) < ProviderTokenTimes.ageSecondsMax else { return false }
             nextToken = token
         }
+        // The token of an old key or of a trial is never renewed. If a trial's token expired, APNs would refuse it, and
+        // its key would be dropped for the token's age.
+        guard nextToken.ageSeconds(at: seconds) < ProviderTokenTimes.ageSecondsMax else { return false }
         if nextToken !== token {
             if token != nil,
                 !ProviderTokenTimes.permitsChange(pinnedAtSeconds: tokenPinnedAtSeconds, nowSeconds: seconds)
@@ -197,8 +200,8 @@ extension Connection {
     /// Ends a push whose whole response has arrived.
     func finish(_ index: Int32) {
         let slot = slots.pointer(index)
-        // The server has answered before the whole body was sent, so it needs no more of the body (RFC 9113,
-        // section 8.1).
+        // If the server has answered before the whole body was sent, it needs no more of the body (RFC 9113, section
+        // 8.1).
         if slot.pointee.stage == .queued { writeReset(slot.pointee.streamIdentifier, .cancel) }
         answer(index, wasRefused: false)
     }
@@ -241,7 +244,6 @@ extension Connection {
             reason: reason,
             reasonText: body.reasonText,
             timestampMilliseconds: body.timestampMilliseconds,
-            retryAfterSeconds: slot.retryAfterSeconds,
             sentAtMilliseconds: slot.sentAtMilliseconds,
             answeredAtMilliseconds: loop.wallMilliseconds,
             connection: identifier,

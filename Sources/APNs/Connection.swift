@@ -20,14 +20,15 @@ final class Connection {
         /// The connection takes no new request. It waits until the requests in flight are answered or time
         /// out. Next: `closed`.
         case draining
-        /// The connection has ended, or ends in `close`, which answers every push in flight. No phase follows.
+        /// The connection has ended, or `close` is just ending it and answers every push in flight. No phase follows.
         case closed
     }
 
     enum Timer: UInt64 {
         /// Fires if the server's SETTINGS frame has not arrived in time.
         case settings
-        /// Fires when half of the oldest request's timeout has passed, and again when all of it has passed.
+        /// Serves the oldest request in flight. At half of the request's timeout, a silent peer gets a PING. At the
+        /// end of the timeout, the request ends.
         case request
         /// Checks for silence. If nothing has arrived for `pingIdleMilliseconds`, the connection sends a PING, because
         /// the peer may be dead.
@@ -44,10 +45,10 @@ final class Connection {
     private(set) var phase = Phase.connecting
     /// Whether the connection has ever been `open`.
     private(set) var wasAuthenticated = false
-    /// Whether a push ended on this `unauthenticated` connection without showing that APNs accepts its token. If true,
-    /// the pool no longer prefers the connection for the next push. The server may be overloaded, and if the pool has
-    /// few pushes, the server would get all of them. The pool clears the flag in each sizing interval, to try the
-    /// connection again.
+    /// Whether a push ended on this `unauthenticated` connection and did not show that APNs accepts the provider token.
+    /// If true, the pool no longer prefers the connection for the next push. The server may be overloaded, and if the
+    /// pool has few pushes, the server would get all of them. The pool clears the flag at the end of each sizing
+    /// interval, to try the connection again.
     var hasUnprovenToken = false
 
     // The state of the HTTP/2 protocol on this connection.
@@ -150,13 +151,13 @@ final class Connection {
         )
     }
 
-    /// Applies the server's SETTINGS. The first frame makes the connection `unauthenticated`, or closes it if there is
-    /// no provider token. A later frame may change the stream limit.
+    /// Applies the server's SETTINGS. The first frame makes the connection `unauthenticated`. If there is no provider
+    /// token that the connection may use, it closes instead. A later frame may change the stream limit.
     func applyPeerSettings() {
         guard phase != .closed else { return }
         if phase == .awaitingSettings {
             cancel(.settings)
-            guard pinNewestToken() else { return close(.connectionLost, detail: "no provider token could be signed") }
+            guard pinNewestToken() else { return close(.connectionLost, detail: "no provider token may be used") }
             enter(.unauthenticated)
             startIdleTimer()
             pool.report(.connected(connection: identifier, peer: peer?.description ?? ""))
@@ -194,7 +195,7 @@ final class Connection {
 
     // MARK: - Ending
 
-    /// Takes no new push, and closes when the last push in flight is answered. A connection that is not set up yet
+    /// Takes no new push, and closes when the last push in flight has its response. A connection that is not set up yet
     /// closes at once.
     func retire(_ cause: RetirementCause) {
         guard isLive else { return }
@@ -318,6 +319,10 @@ extension Connection {
     }
 
     fileprivate func streamClosed(error: StreamError?) {
+        // Keep the pool alive, as above. When its last pushes in flight end, an open breaker may permit a probe on another
+        // connection.
+        let pool = pool
+        defer { pool.roomMayHaveChanged() }
         guard phase == .connecting else {
             return close(.connectionLost, detail: error?.description ?? "ended by the peer")
         }

@@ -30,7 +30,7 @@ struct ConnectionOpening {
         spacingMilliseconds = configuration.openSpacingMilliseconds
         backoff = Backoff(
             baseMilliseconds: configuration.backoffBaseMilliseconds,
-            maxMilliseconds: configuration.backoffMaxMilliseconds
+            maxMilliseconds: configuration.backoffMillisecondsMax
         )
     }
 

@@ -13,8 +13,8 @@ public final class Pool {
         case running
         /// The pool takes no push. Each connection closes when it has no push in flight. Next: `closed`.
         case draining
-        /// The pool has ended, or ends in ``close()``. After that call, every push has its response, and no connection
-        /// is left. No phase follows.
+        /// The pool has ended, or ``close()`` is just ending it. When that call returns, every push has its response,
+        /// and no connection is left. No phase follows.
         case closed
     }
 
@@ -112,8 +112,8 @@ public final class Pool {
     public var trustsTokenRefusals: Bool { breaker.isClosed && hasAcceptedSinceSuspect }
     private var hasAcceptedSinceSuspect = false
 
-    /// Schedules the opening of the first connection. Further connections follow one by one, spaced by about
-    /// `openSpacingMilliseconds`.
+    /// Schedules the opening of the first connection. Further connections that the pool wants follow one by one, at
+    /// least about `openSpacingMilliseconds` apart.
     public func start() {
         precondition(phase == .created, "a pool starts once")
         phase = .running
@@ -131,8 +131,7 @@ public final class Pool {
             return false
         }
         guard request.isWellFormed else { return queueMalformed(tag: request.tag) }
-        guard let connection = chooseConnection(avoiding: request.avoidedConnection), connection.submit(request)
-        else {
+        guard sendOnConnection(request) else {
             isRoomWanted = true
             if starvedSinceMilliseconds == nil { starvedSinceMilliseconds = loop.nowMilliseconds }
             return false
@@ -183,6 +182,16 @@ public final class Pool {
     }
 
     // MARK: - Choosing
+
+    /// Sends a push on one of the connections. If the chosen connection has no provider token that it may use, it
+    /// refuses the push and is retired, and the next one is chosen.
+    private func sendOnConnection(_ request: borrowing PushRequest) -> Bool {
+        for _ in 0..<connections.count {
+            guard let connection = chooseConnection(avoiding: request.avoidedConnection) else { return false }
+            if connection.submit(request) { return true }
+        }
+        return false
+    }
 
     private func chooseConnection(avoiding avoided: UInt32) -> Connection? {
         if let preferredConnection, preferredPushesLeft > 0, preferredConnection.freeStreams > 0,
@@ -322,7 +331,6 @@ public final class Pool {
                 reason: .absent,
                 reasonText: UnsafeRawBufferPointer(start: nil, count: 0),
                 timestampMilliseconds: -1,
-                retryAfterSeconds: -1,
                 sentAtMilliseconds: -1,
                 answeredAtMilliseconds: loop.wallMilliseconds,
                 connection: 0,
@@ -369,5 +377,7 @@ extension Pool: TimerHandler, TurnEndHandler {
     public func turnEnded() {
         answerMalformed()
         closeIfDrained()
+        // Malformed pushes without an answer may have kept the pool from taking another push.
+        roomMayHaveChanged()
     }
 }

@@ -8,8 +8,8 @@ public struct PoolConfiguration {
     public var port: UInt16
     /// A client context that offers `h2` only.
     public var tls: TLSContext
-    /// The name that the server's certificate must contain. Requests also send it in `:authority`, with the port unless
-    /// this is 443.
+    /// The name that the server's certificate must contain. Requests also send it in `:authority`, followed by the port
+    /// if the port is not 443.
     public var serverName: String
     public var profile: PushProfile
     /// The most connections that the pool wants for its load; see ``PoolSizing``. For a short time it may have more:
@@ -38,15 +38,15 @@ public struct PoolConfiguration {
     public var pingIdleMilliseconds: Int64 = 3_600_000
     /// The longest time that the connection waits for the answer to a PING before it closes. Range 10 to 120,000.
     public var pingTimeoutMilliseconds: Int64 = 10_000
-    /// The time between the openings of two connections, plus or minus a random part of up to a quarter. Apple advises
-    /// a few seconds (developer forums, thread 778909). Range 0 to 60,000.
+    /// The shortest time between the openings of two connections, plus or minus a random part of up to a quarter. Apple
+    /// advises a few seconds (developer forums, thread 778909). Range 0 to 60,000.
     public var openSpacingMilliseconds: Int64 = 2_000
     /// The longest random delay after the first failed look-up or connection. The longest delay doubles with each
-    /// further failure, up to `backoffMaxMilliseconds`. Half of `backoffBaseMilliseconds` is added to every delay.
+    /// further failure, up to `backoffMillisecondsMax`. Half of `backoffBaseMilliseconds` is added to every delay.
     /// Range 1 to 60,000.
     public var backoffBaseMilliseconds: Int64 = 200
     /// The longest random delay after any number of failures. Range `backoffBaseMilliseconds` to 600,000.
-    public var backoffMaxMilliseconds: Int64 = 30_000
+    public var backoffMillisecondsMax: Int64 = 30_000
     /// The pool replaces a connection after this many requests. HTTP/2 gives a client 2^30 stream identifiers
     /// for each connection (RFC 9113, section 5.1.1). Range 1 to 1,000,000,000.
     public var requestsPerConnectionMax: Int64 = 1_000_000_000
@@ -60,7 +60,7 @@ public struct PoolConfiguration {
         self.profile = profile
     }
 
-    /// - Throws: ``ConfigurationError`` that names the first setting outside its range.
+    /// - Throws: ``ConfigurationError`` that names the first setting with a value that is not allowed.
     public func validate() throws(ConfigurationError) {
         try require("host", host.utf8.count, in: 1...253)
         try require("serverName", serverName.utf8.count, in: 1...253)
@@ -79,7 +79,7 @@ public struct PoolConfiguration {
         try require("pingTimeoutMilliseconds", pingTimeoutMilliseconds, in: 10...120_000)
         try require("openSpacingMilliseconds", openSpacingMilliseconds, in: 0...60_000)
         try require("backoffBaseMilliseconds", backoffBaseMilliseconds, in: 1...60_000)
-        try require("backoffMaxMilliseconds", backoffMaxMilliseconds, in: backoffBaseMilliseconds...600_000)
+        try require("backoffMillisecondsMax", backoffMillisecondsMax, in: backoffBaseMilliseconds...600_000)
         try require("requestsPerConnectionMax", requestsPerConnectionMax, in: 1...1_000_000_000)
         try breaker.validate()
     }

@@ -49,27 +49,29 @@ public enum ProviderTokenRenewal {
     ) -> Step {
         guard let storedToken, storedToken.remainingMilliseconds > remainingMillisecondsAtRenewal else { return .renew }
         guard let token = storedToken.token, token.issuedAtSeconds != inUseIssuedAtSeconds,
-            isUsable(token, unixSeconds: unixSeconds),
-            token.issuedAtSeconds > refusedIssuedAtSeconds ?? .min
+            isUsable(token, refusedIssuedAtSeconds: refusedIssuedAtSeconds, unixSeconds: unixSeconds)
         else { return .keep }
         return .adopt(token)
     }
 
     /// Returns the step if renewal is due but another worker has the lease. A worker that has no token then
     /// uses the old shared token until the renewal, if that token may be used.
-    public static func stepWithoutLease(_ storedToken: StoredToken?, inUseIssuedAtSeconds: Int64?, unixSeconds: Int64)
-        -> Step
-    {
-        guard inUseIssuedAtSeconds == nil, let token = storedToken?.token, isUsable(token, unixSeconds: unixSeconds)
-        else {
-            return .keep
-        }
+    public static func stepWithoutLease(
+        _ storedToken: StoredToken?,
+        inUseIssuedAtSeconds: Int64?,
+        refusedIssuedAtSeconds: Int64?,
+        unixSeconds: Int64
+    ) -> Step {
+        guard inUseIssuedAtSeconds == nil, let token = storedToken?.token,
+            isUsable(token, refusedIssuedAtSeconds: refusedIssuedAtSeconds, unixSeconds: unixSeconds)
+        else { return .keep }
         return .adopt(token)
     }
 
-    private static func isUsable(_ token: SharedToken, unixSeconds: Int64) -> Bool {
+    private static func isUsable(_ token: SharedToken, refusedIssuedAtSeconds: Int64?, unixSeconds: Int64) -> Bool {
         let (age, overflow) = unixSeconds.subtractingReportingOverflow(token.issuedAtSeconds)
         return !overflow && age >= -clockSkewSecondsMax && age < ProviderTokenTimes.ageSecondsMax
+            && token.issuedAtSeconds > refusedIssuedAtSeconds ?? .min
     }
 }
 

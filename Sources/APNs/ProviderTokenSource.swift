@@ -177,8 +177,8 @@ public final class ProviderTokenSource: Sendable {
         }
     }
 
-    /// Whether the file of the key in use can be read by other users of the system.
-    public var isKeyReadableByOthers: Bool { state.withLock { $0.signer.key.isReadableByOthers } }
+    /// The key in use.
+    public var signingKey: SigningKey { state.withLock { $0.signer.key } }
 
     /// The number of the key in use; see ``ProviderToken/keyGeneration``.
     var keyGeneration: Int { state.withLock { $0.signer.generation } }
@@ -214,8 +214,8 @@ public final class ProviderTokenSource: Sendable {
         }
     }
 
-    /// Records the verdict on a token from `takeTrialToken`. Does nothing if a newer candidate was offered, or
-    /// another pool now tries the candidate.
+    /// Records the verdict on a token from `takeTrialToken`. Does nothing if its trial is no longer under way: a newer
+    /// candidate was offered, or another pool now tries the candidate.
     func endTrial(of token: ProviderToken, _ verdict: Verdict) {
         state.withLock { state in
             guard state.trialToken === token, let candidate = state.candidate else { return }

@@ -23,8 +23,8 @@ public struct PushRequest: ~Copyable {
     /// The JSON payload. APNs refuses more than 4,096 bytes with 413 (a broadcast: more than 5,120), so the
     /// caller must check the size.
     public var body: UnsafeRawBufferPointer
-    /// The connection to avoid: the ``PushResponse/connection`` of the earlier attempt, 0 for none. The pool
-    /// then prefers another connection with room.
+    /// The connection to avoid: the ``PushResponse/connection`` of the earlier attempt. The pool prefers another
+    /// connection with room. 0: there is none to avoid.
     public var avoidedConnection: UInt32
     /// Whether an earlier attempt of the push was submitted. Such a push uses the ``RetryBudget``.
     public var isRetry: Bool
@@ -110,9 +110,6 @@ public struct PushResponse: ~Copyable {
     /// The `timestamp` of a 410, UNIX milliseconds: when APNs learned that the token is dead. -1 if the
     /// response has none.
     public var timestampMilliseconds: Int64
-    /// `Retry-After` in seconds, at most a day; -1 if the response has none, a longer one, or one that is not a number.
-    /// APNs does not document this field.
-    public var retryAfterSeconds: Int32
     /// The wall clock of the turn in which the connection took the push's last byte, UNIX milliseconds; -1 if
     /// the push was not sent completely.
     public var sentAtMilliseconds: Int64

@@ -11,6 +11,9 @@ public struct SigningKey: Sendable {
     /// secret that is mounted with `defaultMode: 0440` does not have this mode.
     public let isReadableByOthers: Bool
 
+    /// Identifies the file that the key was read from, as it was before the reading.
+    let fileIdentity: FileIdentity
+
     /// The largest key file that is read, in bytes. Apple's key files have about 260.
     static let fileBytesMax = 16_384
 
@@ -23,6 +26,7 @@ public struct SigningKey: Sendable {
         guard fstat(descriptor, &status) == 0 else { throw SigningKeyError(path, .unreadable(errno)) }
         guard status.st_mode & S_IFMT == S_IFREG else { throw SigningKeyError(path, .notRegularFile) }
         isReadableByOthers = status.st_mode & S_IROTH != 0
+        fileIdentity = FileIdentity(status)
         guard status.st_size <= off_t(SigningKey.fileBytesMax) else { throw SigningKeyError(path, .tooLarge) }
 
         let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: SigningKey.fileBytesMax, alignment: 16)

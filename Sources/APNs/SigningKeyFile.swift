@@ -13,23 +13,15 @@ public struct SigningKeyFile {
         case broken(SigningKeyError)
     }
 
-    private struct Identity: Equatable {
-        var device: UInt
-        var inode: UInt
-        var bytes: Int
-        var seconds: Int
-        var nanoseconds: Int
-    }
-
     public let path: String
-    /// What identified the file at the last check that found it; nil if no check has found it.
-    private var lastIdentity: Identity?
+    /// What identified the file at the last check that found it; before that, when `lastRead` was read.
+    private var lastIdentity: FileIdentity
     private var isMissing = false
 
-    /// Watches a file. The caller has already read its key, so the first `poll` reports only a later change.
-    public init(path: String) {
+    /// Watches the file of a key that the caller has already read. The first `poll` reports a change since then.
+    public init(path: String, lastRead: SigningKey) {
         self.path = path
-        lastIdentity = SigningKeyFile.identity(path)
+        lastIdentity = lastRead.fileIdentity
     }
 
     /// Checks whether the file has changed since the last check.
@@ -48,15 +40,26 @@ public struct SigningKeyFile {
         }
     }
 
-    private static func identity(_ path: String) -> Identity? {
+    private static func identity(_ path: String) -> FileIdentity? {
         var status = stat()
         guard stat(path, &status) == 0 else { return nil }
-        return Identity(
-            device: status.st_dev,
-            inode: status.st_ino,
-            bytes: status.st_size,
-            seconds: status.st_mtim.tv_sec,
-            nanoseconds: status.st_mtim.tv_nsec
-        )
+        return FileIdentity(status)
+    }
+}
+
+/// What tells a file from its replacement, and from the same file after a change in place.
+struct FileIdentity: Equatable, Sendable {
+    private let device: UInt
+    private let inode: UInt
+    private let bytes: Int
+    private let seconds: Int
+    private let nanoseconds: Int
+
+    init(_ status: stat) {
+        device = status.st_dev
+        inode = status.st_ino
+        bytes = status.st_size
+        seconds = status.st_mtim.tv_sec
+        nanoseconds = status.st_mtim.tv_nsec
     }
 }

@@ -29,7 +29,6 @@ struct Slot {
     /// The WINDOW_UPDATE increments minus the bytes sent. The stream's window is this number plus the initial
     /// window of the server's SETTINGS.
     var windowDelta: Int64 = 0
-    var retryAfterSeconds: Int32 = -1
     /// Bytes of the response's body that have arrived, padding included.
     var responseBytesReceived: Int32 = 0
     /// How many more bytes of the body must arrive, according to the response's `content-length`. Undefined unless
@@ -49,7 +48,7 @@ struct Slot {
     var hasContentLength = false
 }
 
-/// The slots of one connection. Each slot has room for the body of its response.
+/// The slots of one connection. Each slot has memory for the first bytes of its response's body.
 ///
 /// The table allocates all memory once, for the most pushes that the connection may carry. The parts that
 /// change are behind pointers, so that a connection can hold its table in a `let`.

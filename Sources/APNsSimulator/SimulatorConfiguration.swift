@@ -108,6 +108,7 @@ public struct SimulatorError: Error, Sendable, Equatable, CustomStringConvertibl
         case .unknownCrowd(let name): self.init(.notFound, "no crowd \(name)")
         case .crowdExists(let name): self.init(.conflict, "crowd \(name) exists")
         case .unknownChannel(let name): self.init(.notFound, "no channel \(name)")
+        case .broadcastsAreOff(let name): self.init(.conflict, "app \(name) has no capability for broadcasts")
         }
     }
 }

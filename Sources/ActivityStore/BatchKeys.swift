@@ -4,7 +4,7 @@ import Redis
 ///
 /// The memory is allocated once.
 struct BatchKeys: ~Copyable {
-    private static let keyBytesMax = StoreKey.bytesMax + CommandWriter.argumentOverheadBytes
+    private static let keyBytesMax = StoreKey.bytesMax + RedisCommandWriter.argumentOverheadBytes
 
     private let capacity: Int
     private(set) var count = 0
@@ -31,7 +31,7 @@ struct BatchKeys: ~Copyable {
     ///   batch. If true, this key is almost certainly in the batch already, and the script reads its value again.
     mutating func append(_ key: UnsafeRawBufferPointer) -> Bool {
         precondition(count < capacity, "a call was added to a batch without room")
-        var writer = CommandWriter(arguments, continuingAt: byteCount)
+        var writer = RedisCommandWriter(arguments, continuingAt: byteCount)
         writer.argument(key)
         byteCount = writer.count
         let fingerprint = KeyFingerprint(key).value

@@ -7,7 +7,7 @@ import Redis
 /// | bytes | in an update or an end | in a settlement |
 /// | --- | --- | --- |
 /// | 1–13 | the version, as ``StoredVersion`` writes it | the same |
-/// | 14 | the number of the argument that has the pace, plus ``CallBits/isTooOld`` and ``CallBits/isReadAgain`` | for a 429 the number of this argument, otherwise 0 |
+/// | 14 | the number of the argument that has the pace, plus ``CallBits/isTooOld`` and ``CallBits/isReadAgain`` | for a 429 the number of the pace's argument, otherwise 0 |
 /// | 15 | ``CallBits`` | the ``SettlementNumber`` and ``CallBits`` |
 /// | 16–20 | the timestamp again, so that it can be read as one number with the two bytes before it | the same |
 /// | 21–26 | the digest, see ``StoredDigest`` | the same |
@@ -50,7 +50,7 @@ struct CallBatch: ~Copyable {
         self.capacity = capacity
         keys = BatchKeys(capacity: capacity)
         arguments = .allocate(
-            byteCount: capacity * Self.callBytesMax + CommandWriter.argumentOverheadBytes,
+            byteCount: capacity * Self.callBytesMax + RedisCommandWriter.argumentOverheadBytes,
             alignment: 1
         )
         paces = .allocate(capacity: Self.pacesMax)
@@ -75,7 +75,7 @@ struct CallBatch: ~Copyable {
     mutating func append(_ key: UnsafeRawBufferPointer, _ admission: StateAdmission<UnsafeRawBufferPointer>) {
         let paceNumber = argumentNumber(for: admission.pace)
         let bits = CallBits.of(admission) | appendKey(key)
-        var writer = CommandWriter(arguments, continuingAt: argumentByteCount)
+        var writer = RedisCommandWriter(arguments, continuingAt: argumentByteCount)
         let ageBit = admission.isTooOld ? CallBits.isTooOld : 0
         let readAgainBit = admission.isReadAgain && admission.registration != nil ? CallBits.isReadAgain : 0
         writer.callHead(bits, paceNumber: paceNumber | ageBit | readAgainBit, admission.version, admission.digest)
@@ -105,7 +105,7 @@ struct CallBatch: ~Copyable {
         let followBits =
             (retirement == nil ? 0 : CallBits.tokenFollows) | (alert == nil ? 0 : CallBits.alertFollows)
         let bits = number.rawValue | CallBits.settles | followBits | repeatBit
-        var writer = CommandWriter(arguments, continuingAt: argumentByteCount)
+        var writer = RedisCommandWriter(arguments, continuingAt: argumentByteCount)
         writer.callHead(bits, paceNumber: paceNumber, version, digest)
         if let retirement {
             // Without a time, the latest possible time is written. Then the token is retired, whenever it was
@@ -124,13 +124,13 @@ struct CallBatch: ~Copyable {
     /// The maximum length of the Redis command that `write` writes, without the given prefix.
     var commandBytesMax: Int {
         keys.bytes.count + argumentByteCount + paceCount * StoredPace.bytes
-            + (paceCount + 3) * CommandWriter.argumentOverheadBytes
+            + (paceCount + 3) * RedisCommandWriter.argumentOverheadBytes
     }
 
     /// Writes the Redis command and returns its length.
     func write(prefix: UnsafeRawBufferPointer, to room: UnsafeMutableRawBufferPointer) -> Int {
         let argumentCount = ScriptPrefixes.argumentCount + 2 + count + paceCount
-        var writer = CommandWriter(room, argumentCount: argumentCount)
+        var writer = RedisCommandWriter(room, argumentCount: argumentCount)
         writer.verbatim(prefix)
         writer.argument(number: count)
         writer.verbatim(keys.bytes)

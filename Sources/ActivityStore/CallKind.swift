@@ -19,7 +19,7 @@ enum CallKind: UInt8, BitwiseCopyable {
         }
     }
 
-    /// The script that logs name if the call fails. For every settlement they name `settle`, although the script
+    /// The script that logs name if the call fails. For every settlement, logs name `settle`, although the script
     /// `admit` settles activities, together with the admissions of the same batch.
     var loggedScript: StoreScript {
         switch self {
@@ -51,6 +51,7 @@ enum CallKind: UInt8, BitwiseCopyable {
         .noToken,
         .held,
         .duplicate,
+        .superseded,
         .ended,
         .alertHeld,
         .alertAlreadyAccepted,

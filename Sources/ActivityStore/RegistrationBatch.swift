@@ -17,8 +17,8 @@ import Redis
 /// | | if the bits say so: the version of the command that the app shows, in digits (30) | |
 ///
 /// From byte 6 to the digests, the bytes are the same as in a new activity's value, so that the script can copy them.
-/// If the reply has no room for the held command of a registration, the registration changes nothing, and the script
-/// answers `full`. The core makes the registration again after a pause of at most a second.
+/// If the reply has no room for the held command of a registration, the registration changes nothing, and its reply is
+/// `full`. The core makes the registration again after a pause of at most a second.
 ///
 /// The memory is allocated once.
 struct RegistrationBatch: ~Copyable {
@@ -37,7 +37,7 @@ struct RegistrationBatch: ~Copyable {
         self.capacity = capacity
         keys = BatchKeys(capacity: capacity)
         arguments = .allocate(
-            byteCount: capacity * Self.callBytesMax + CommandWriter.argumentOverheadBytes,
+            byteCount: capacity * Self.callBytesMax + RedisCommandWriter.argumentOverheadBytes,
             alignment: 1
         )
     }
@@ -67,7 +67,7 @@ struct RegistrationBatch: ~Copyable {
         if audiences != nil { bits |= RegistrationBits.namesAudiences }
         if shows != nil { bits |= RegistrationBits.versionFollows }
         if keys.append(key) { bits |= RegistrationBits.keyRepeats }
-        var writer = CommandWriter(arguments, continuingAt: argumentByteCount)
+        var writer = RedisCommandWriter(arguments, continuingAt: argumentByteCount)
         writer.registration(bits, registration, audiences: audiences, shows: shows)
         argumentByteCount = writer.count
     }
@@ -78,17 +78,17 @@ struct RegistrationBatch: ~Copyable {
     /// - Parameter milliseconds: the time of the departures, as the reply gave it.
     mutating func append(_ key: UnsafeRawBufferPointer, confirmingDeparturesAt milliseconds: Int64) {
         let bits = RegistrationBits.confirms | (keys.append(key) ? RegistrationBits.keyRepeats : 0)
-        var writer = CommandWriter(arguments, continuingAt: argumentByteCount)
+        var writer = RedisCommandWriter(arguments, continuingAt: argumentByteCount)
         writer.confirmation(bits, milliseconds: milliseconds)
         argumentByteCount = writer.count
     }
 
     /// The maximum length of the Redis command that `write` writes, without the given prefix.
-    var commandBytesMax: Int { keys.bytes.count + argumentByteCount + 5 * CommandWriter.argumentOverheadBytes }
+    var commandBytesMax: Int { keys.bytes.count + argumentByteCount + 5 * RedisCommandWriter.argumentOverheadBytes }
 
     /// Writes the Redis command and returns its length.
     func write(prefix: UnsafeRawBufferPointer, to room: UnsafeMutableRawBufferPointer) -> Int {
-        var writer = CommandWriter(room, argumentCount: ScriptPrefixes.argumentCount + 4 + count)
+        var writer = RedisCommandWriter(room, argumentCount: ScriptPrefixes.argumentCount + 4 + count)
         writer.verbatim(prefix)
         writer.argument(number: count)
         writer.verbatim(keys.bytes)

@@ -173,7 +173,7 @@ extension StoreSession {
                 if let retirement { $0.retirementArguments(retirement) }
             }
         case .refundStart(let startBudget, let draw):
-            let bytes = 32 + CommandWriter.refundArgumentBytes
+            let bytes = 32 + RedisCommandWriter.refundArgumentBytes
             write(.settle, call.tag, key, argumentCount: 1, argumentBytes: bytes, script: .settle, on: connection) {
                 $0.refundArgument(startBudget, draw: draw)
             }
@@ -195,13 +195,13 @@ extension StoreSession {
         argumentBytes: Int,
         script: StoreScript = .admit,
         on connection: RedisConnection,
-        _ arguments: (inout CommandWriter) -> Void
+        _ arguments: (inout RedisCommandWriter) -> Void
     ) {
         flush(on: connection)
-        let overhead = CommandWriter.argumentOverheadBytes * (argumentCount + 3)
+        let overhead = RedisCommandWriter.argumentOverheadBytes * (argumentCount + 3)
         let prefix = connection.scriptPrefixes[script.rawValue]
         connection.write(calls: 0, bytesMax: ScriptPrefixes.bytes + key.count + argumentBytes + overhead) { room in
-            var writer = CommandWriter(room, argumentCount: ScriptPrefixes.argumentCount + 2 + argumentCount)
+            var writer = RedisCommandWriter(room, argumentCount: ScriptPrefixes.argumentCount + 2 + argumentCount)
             writer.verbatim(prefix)
             writer.argument(letter: UInt8(ascii: "1"))
             writer.argument(key)

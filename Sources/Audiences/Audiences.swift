@@ -2,7 +2,7 @@ public import Delivery
 import LiveActivity
 import Numbers
 
-/// The second core of a lane. It decides the outcome of commands to audiences and does no I/O. (R1)
+/// The second core of a lane. It decides the outcome of commands to audiences and channels, and does no I/O. (R1)
 ///
 /// As in `Delivery`, the shell calls the core for each event and passes the event's `Moment`. The core puts
 /// the calls, pushes and records that it wants into queues. The shell empties the queues when it can.
@@ -26,14 +26,15 @@ import Numbers
 /// - for a free stream: ``nextPush(_:permitsRetry:inFlightMax:now:)`` for each pool of the lane in turn, until
 ///   no pool has a push. The pushes of `Delivery` come first. For each push, the shell later calls
 ///   ``pushAnswered(tag:_:now:)``; if no stream was free after all, it calls ``pushReturned(_:)`` at once.
-/// - for the keeper of channels: ``nextChannelNeed()``, ``channelKnown(application:audience:_:now:)``,
-///   ``channelRefused(application:audience:environment:now:)``.
+/// - for the keeper of channels: ``nextChannelNeed()``, ``channelKnown(appIndex:audience:_:now:)``,
+///   ``channelRefused(appIndex:audience:environment:now:)``.
 /// - for the producer: ``nextProduction(now:)``, ``compose(_:)``, ``productionTaken()``,
 ///   ``productionReported(_:_:now:)``.
 /// - for the clock: ``advance(now:)``, and again at ``nextDueMilliseconds``.
 ///
-/// The steps of a command: `receiveCommand` → it waits, and newer commands replace it → the core asks for the
-/// audience's size → `admit` → one fan-out record for each range and each channel → `settle` → it is returned.
+/// The steps of a command: `receiveCommand` → it waits, and newer commands may replace it → the core asks for the
+/// audience's size → `admit` → one fan-out record for each range and each broadcast → `settle` → it is returned. A
+/// command that names a channel has no size and no ranges.
 ///
 /// The steps of a range: `receive` → `claim` → its pages are read and its members get their pushes → `finish`
 /// and its result → its record settles.
@@ -46,28 +47,29 @@ import Numbers
 /// `superseded`.
 ///
 /// Invariants:
-/// - A member gets a push only when no push of the previous lap to it is in flight. So its pushes leave in the
-///   order of their versions.
+/// - A member gets a push of a round only when no push of the previous lap to it is in flight. So these pushes leave
+///   in the order of their versions.
 /// - A version is finished when every member of its window has its outcome. Versions settle in their order,
 ///   except those that newer versions have replaced. The newest version of a round settles last.
 /// - If the core has no room for a record, it keeps only the record's offset and does not settle it. What its app has
 ///   behind it in the partition then waits too, except for other ranges that are under way. (R30)
-/// - The counts of a version in a checkpoint include exactly the members that are below the checkpoint's
-///   watermark and not parked.
+/// - The counts of a version in a checkpoint include exactly the members of its window that are below the
+///   checkpoint's watermark and not parked.
 public struct Audiences: ~Copyable {
     typealias Reply = AudienceReply<UnsafeRawBufferPointer>
 
     private(set) var configuration: AudiencesConfiguration
     var randomness: SplitMix64
     private(set) var policies: PolicyTable
-    let applicationNames: ApplicationNames
+    let appNames: AppNames
 
     var commands: Slab<CommandSlot>
     var audiences: Slab<AudienceSlot>
     var audienceIndex: [AudienceKey: UInt32] = [:]
     /// Audiences that got a command since the last ``endBatch(now:)``, or in which a rider waits again after
-    /// ``withdraw(where:)``. The next `endBatch` begins the next command of each of them.
-    var awakenedAudiences: IndexQueue<UInt32>
+    /// ``withdraw(where:)``. The next `endBatch` begins the next command of each, unless one is under way or the
+    /// audience is paused.
+    var audiencesToBegin: IndexQueue<UInt32>
     var returnedCommands: IndexQueue<ReturnedCommand>
 
     var partitions = PartitionTable<FanoutPartition>()
@@ -78,7 +80,7 @@ public struct Audiences: ~Copyable {
     var roundIndex: [RoundKey: UInt32] = [:]
     var pages: Slab<PageSlot>
     var pageReads: PageReadBatch
-    var queues: [ApplicationQueues]
+    var queues: [AppQueues]
     var parkedMembers: Slab<ParkedMember>
     var refusedMembers: Slab<RefusedMemberSlot>
 
@@ -128,20 +130,20 @@ public struct Audiences: ~Copyable {
         self.configuration = configuration
         randomness = SplitMix64(seed: configuration.seed)
         policies = PolicyTable(configuration.policies)
-        applicationNames = ApplicationNames(configuration.applications)
+        appNames = AppNames(configuration.apps)
         commands = Slab(limit: configuration.commandsMax)
         audiences = Slab(limit: configuration.commandsMax)
-        awakenedAudiences = IndexQueue(limit: configuration.commandsMax)
+        audiencesToBegin = IndexQueue(limit: configuration.commandsMax)
         returnedCommands = IndexQueue(limit: configuration.commandsMax * 2)
         versions = Slab(limit: configuration.recordsMax)
         // A round keeps its slot after its last record has settled, until its last checkpoint is recorded. So there
         // can be more rounds than records.
         rounds = Slab(limit: configuration.recordsMax * 2)
-        let applications = configuration.applications.count
-        let pagesMax = configuration.pagesPerApplicationMax * applications
+        let apps = configuration.apps.count
+        let pagesMax = configuration.pagesPerAppMax * apps
         pages = Slab(limit: pagesMax)
         pageReads = PageReadBatch(limit: pagesMax)
-        queues = configuration.applications.map { _ in ApplicationQueues() }
+        queues = configuration.apps.map { _ in AppQueues() }
         parkedMembers = Slab(limit: configuration.parkedMembersMax)
         refusedMembers = Slab(limit: configuration.refusedMembersMax)
         broadcasts = Slab(limit: configuration.recordsMax)
@@ -149,7 +151,7 @@ public struct Audiences: ~Copyable {
         // for some time, unless a new channel needs the slot. So there can be more channels than records.
         channels = Slab(limit: configuration.recordsMax * 2)
         memberships = Slab(limit: configuration.membershipsMax)
-        // Room for the outcomes that the shell has not fetched yet, and for those of all changes under way.
+        // Room for the members that the shell has not fetched yet, and for those of all changes under way.
         returnedMembers = IndexQueue(limit: configuration.membershipsMax * 2)
         newestStateRequests = Slab(limit: configuration.membershipsMax)
         states = Slab(limit: configuration.membershipsMax + 1)
@@ -203,10 +205,13 @@ public struct Audiences: ~Copyable {
     /// Number of parked members, including those whose next push is in flight.
     public var membersParked: Int { parkedMembers.count }
 
-    /// Handles every timer that is due, and sends the collected page reads if they need not wait longer.
-    /// The shell calls it at ``nextDueMilliseconds``.
+    /// Handles every timer that is due, ends the pauses of store calls and productions that are over, and sends the
+    /// collected page reads if they need not wait longer. The shell calls it at ``nextDueMilliseconds``.
     public mutating func advance(now: Moment) {
         askForPages(now: now)
+        storeQueue.endPausesIfDue(now: now)
+        activityQueue.endPausesIfDue(now: now)
+        productions.endPauseIfDue(now: now)
         while let entry = timers.popDue(now: now.monotonicMilliseconds) {
             guard isCurrent(entry) else { continue }
             switch entry.owner {
@@ -246,8 +251,8 @@ public struct AudienceCounters: Sendable {
     /// Fan-out records that could not be read, or whose app is no longer configured.
     public var recordsUnreadable: UInt64 = 0
     public var pagesRead: UInt64 = 0
-    /// How often a page that was read was damaged: all of the page, or its members from one entry on, could not be
-    /// read, or an entry was outside the page's bounds.
+    /// How often a page from the store was damaged: it could not be read, or only up to some entry, or an entry was
+    /// outside the page's bounds.
     public var pagesDamaged: UInt64 = 0
     /// How often a round was lost: the store had another worker's claim, an older claim after a failover, or none.
     public var roundsLost: UInt64 = 0

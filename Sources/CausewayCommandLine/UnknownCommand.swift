@@ -44,11 +44,11 @@ package enum UnknownCommand {
         _ otherName: String,
         _ otherCommands: [String]
     ) -> String {
-        guard let nearest = Spelling.nearest(to: word, among: names + otherCommands) else {
+        guard let nearest = NearestName.find(to: word, among: names + otherCommands) else {
             return "; its commands are \(names.joined(separator: ", "))"
         }
         // If a command of each program is equally similar, suggest the command of this program.
-        let ownCommand = names.first { Spelling.distance(word, $0) == Spelling.distance(word, nearest) }
+        let ownCommand = names.first { NearestName.distance(word, $0) == NearestName.distance(word, nearest) }
         return "; did you mean \(ownCommand.map { "\(path) \($0)" } ?? "\(otherName) \(nearest)")?"
     }
 }

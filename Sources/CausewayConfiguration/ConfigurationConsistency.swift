@@ -87,7 +87,7 @@ enum ConfigurationConsistency {
                 )
             }
             if !policies.contains(app.policy) {
-                let suggestion = Spelling.nearest(to: app.policy, among: policies)
+                let suggestion = NearestName.find(to: app.policy, among: policies)
                 add(
                     "\(section).policy",
                     "\(app.policy) is not a policy" + (suggestion.map { "; did you mean \($0)?" } ?? "")
@@ -122,8 +122,8 @@ enum ConfigurationConsistency {
         )
     }
 
-    /// Compares the numbers of a policy with each other. A fault is reported at a key that the operator set,
-    /// because the other key may have its default.
+    /// Checks the values of a policy together, and the number of its `oversize` fields. If two numbers contradict
+    /// each other, the fault is reported at the one that the operator set, because the other may be a default.
     private static func policyFaults(
         of policy: Policy,
         place: (String) -> ConfigurationPlace?
@@ -152,8 +152,8 @@ enum ConfigurationConsistency {
         checkLimit(
             "spacingMilliseconds",
             policy.spacingMilliseconds,
-            "throttledSpacingMaxMilliseconds",
-            policy.throttledSpacingMaxMilliseconds
+            "throttledSpacingMillisecondsMax",
+            policy.throttledSpacingMillisecondsMax
         )
         if policy.afterLifetime == .restart, policy.lifetimeSeconds == 0 {
             let key = "policies.\(policy.name).afterLifetime"

@@ -120,7 +120,7 @@ extension ConfigurationDocument {
             } else if ConfigurationNames.sections.contains(keyPattern) {
                 withMembers(of: value, key: key) { $0.checkSection($1, section: key, pattern: keyPattern) }
             } else {
-                let suggestion = Spelling.nearest(to: name, among: ConfigurationNames.members(of: pattern))
+                let suggestion = NearestName.find(to: name, among: ConfigurationNames.members(of: pattern))
                 add(place(of: keyNode), key, "is not a key" + (suggestion.map { "; did you mean \($0)?" } ?? ""))
             }
         }

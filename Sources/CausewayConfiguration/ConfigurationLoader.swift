@@ -223,7 +223,7 @@ private struct ConfigurationReader {
         if let fault = rule.fault(path) { return fault }
         guard requiresFiles else { return nil }
         do throws(SecretFileError) {
-            _ = try SecretFile.text(path, bytesMax: KafkaPropertyFile.bytesMax)
+            _ = try SecretFile.text(path, bytesMax: PropertyValueFile.bytesMax)
             return nil
         } catch {
             return error.description
@@ -284,7 +284,7 @@ private struct ConfigurationReader {
         where name.hasPrefix(ConfigurationNames.variablePrefix) && !knownVariables.contains(name) {
             let isProperty = sections.contains { ConfigurationNames.property(inVariable: name, section: $0) != nil }
             guard !isProperty, !ConfigurationNames.isServiceLink(name, value: value) else { continue }
-            let suggestion = Spelling.nearest(to: name, among: Array(knownVariables))
+            let suggestion = NearestName.find(to: name, among: Array(knownVariables))
             add(
                 .variable(name),
                 "",

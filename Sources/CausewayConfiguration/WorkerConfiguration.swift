@@ -24,7 +24,7 @@ package struct WorkerConfiguration: Sendable {
 
     package init() {}
 
-    /// The policy that always exists, and that an app uses if it names none.
+    /// The name of the policy that always exists, and that an app uses if it names none.
     package static let defaultPolicyName = "default"
 }
 
@@ -74,7 +74,7 @@ extension WorkerConfiguration {
         package var properties: [KafkaProperty] = []
         /// More librdkafka properties of both clients, whose values are in files: passwords and keys. Each
         /// property may be either here or in `properties`.
-        package var propertyFiles: [KafkaPropertyFile] = []
+        package var propertyFiles: [PropertyValueFile] = []
         /// librdkafka properties of the consumer; they override `properties`.
         package var consumer: [KafkaProperty] = []
         /// librdkafka properties of the producer; they override `properties`.
@@ -158,7 +158,7 @@ extension WorkerConfiguration {
         /// The limit for name look-up, TCP and TLS together. 100...60,000.
         package var connectTimeoutMilliseconds = 5_000
 
-        package func endpoint(for environment: DeviceEnvironment) -> Endpoint {
+        package func endpoint(for environment: APNsEnvironment) -> Endpoint {
             switch environment {
             case .production: production
             case .sandbox: sandbox
@@ -182,7 +182,7 @@ extension WorkerConfiguration {
         /// The shortest time from the end of an audience to the deletion of its channel. 0...2,592,000.
         package var keepSeconds = 3_600
         /// The environments in which audiences get channels. Not empty, without repetition.
-        package var environments = [DeviceEnvironment.production]
+        package var environments = [APNsEnvironment.production]
     }
 
     /// The check of an app's commands against its contract: the JSON that its phones can decode.
@@ -212,7 +212,7 @@ extension WorkerConfiguration {
         /// The `.p8` file: a P-256 private key as PKCS #8 in PEM.
         package var keyFile = ""
         /// The environments for which the app has tokens. Not empty, without repetition.
-        package var environments = DeviceEnvironment.allCases
+        package var environments = APNsEnvironment.allCases
         /// The id of a signing key for the sandbox only, because Apple ties new keys to one environment. Nil: `keyId`
         /// is used in the sandbox too. Set both `sandboxKeyId` and `sandboxKeyFile`, or neither.
         package var sandboxKeyId: String?
@@ -227,7 +227,7 @@ extension WorkerConfiguration {
         }
 
         /// Returns the key that signs the provider tokens for `environment`.
-        package func signingKey(for environment: DeviceEnvironment) -> (keyId: String, keyFile: String) {
+        package func signingKey(for environment: APNsEnvironment) -> (keyId: String, keyFile: String) {
             if environment == .sandbox, let sandboxKeyId, let sandboxKeyFile {
                 return (sandboxKeyId, sandboxKeyFile)
             }
@@ -251,7 +251,7 @@ extension WorkerConfiguration {
         package var commandsPerLane = 131_072
         /// If APNs could not take a push, for example because of a 503 or a lost connection: the longest wait before
         /// the push is sent again. 1,000...3,600,000.
-        package var retryMaxMilliseconds = 300_000
+        package var retryMillisecondsMax = 300_000
         /// How long a command that cannot be sent soon stays in memory before it is deferred. 100...600,000.
         package var deferAfterMilliseconds = 10_000
         /// How long after its deferral a command is read again; earlier if the connections to an APNs host work again.
@@ -261,7 +261,7 @@ extension WorkerConfiguration {
         /// admits any command. 1...1,000,000,000.
         package var readAheadLagRecords = 10_000
         /// The longest time that a lane reads ahead before it begins to admit. 1...600,000.
-        package var readAheadMaxMilliseconds = 30_000
+        package var readAheadMillisecondsMax = 30_000
     }
     /// The share of records that are traced, and the collector of the traces.
     package struct Tracing: Sendable {

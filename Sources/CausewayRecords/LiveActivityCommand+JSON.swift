@@ -30,7 +30,8 @@ extension LiveActivityCommand: Codable {
         return ownJSON.keeping(receivedJSON, readAs: try Self(json: receivedJSON).ownFields(), in: Key.nestedObjects)
     }
 
-    private func ownFields() throws -> JSONValue {
+    /// Returns the JSON of the command's properties alone, without what was received.
+    func ownFields() throws -> JSONValue {
         var record: [String: JSONValue] = ["app": .string(app), "aps": .object(try aps())]
         switch address {
         case .activity(let name): record["activity"] = .string(name)

@@ -5,7 +5,7 @@ import Observability
 
 /// The source of a worker's configuration, from which it can be read again.
 package struct ConfigurationSource: Sendable {
-    /// The loader that read the configuration at the start.
+    /// The loader that reads the configuration again.
     package var loader: ConfigurationLoader
     /// The configuration file. Nil if the whole configuration comes from the environment, which does not change.
     package var path: String?
@@ -78,6 +78,12 @@ actor ConfigurationReload {
                 .configurationRejected,
                 ["faults": "\(error.faults.map(\.description).joined(separator: "; "))"]
             )
+        }
+        // The loader does not read the files of shapes.
+        do throws(ShapesFileError) {
+            for app in wantedConfiguration.apps { _ = try app.contractRule() }
+        } catch {
+            return log(.configurationRejected, ["faults": "\(error)"])
         }
         let change = ConfigurationChange(from: runningConfiguration, to: wantedConfiguration)
         runningConfiguration = change.configuration

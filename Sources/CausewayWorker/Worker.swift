@@ -94,7 +94,7 @@ package final class Worker: Service {
             group.addTask { await lifetimeKeeper.run() }
             if let channelKeeper {
                 group.addTask {
-                    await channelKeeper.run(setup.channelRequests.stream) { setup.sendToLanes($1, to: $0) }
+                    await channelKeeper.run(setup.channelRequests.stream) { setup.passToLanes($1, to: $0) }
                 }
             }
             await withGracefulShutdownHandler {

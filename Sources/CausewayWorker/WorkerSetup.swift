@@ -46,7 +46,7 @@ struct WorkerSetup: @unchecked Sendable {
         self.logger = logger
         var delivery = Self.delivery(configuration)
         for (position, app) in configuration.apps.enumerated() {
-            delivery.applications[position].contract = try app.contractRule()
+            delivery.apps[position].contract = try app.contractRule()
         }
         delivery.recordsMax = recordsMax
         delivery.blockBytesMax = memory.blockBytesMax
@@ -67,7 +67,7 @@ struct WorkerSetup: @unchecked Sendable {
         registry.lifetimes.isNeeded = configuration.limitsLifetimes
         let log = SharedKindLog(logger: logger, events: registry.events)
         self.log = log
-        for key in keys where signers[key]?.isKeyReadableByOthers == true {
+        for key in keys where signers[key]?.signingKey.isReadableByOthers == true {
             log(.keyReadableByOthers, ["file": "\(key.file)"])
         }
         keyFileWatch = KeyFileWatch(signers, apps: configuration.apps, registry: registry, log: log)
@@ -166,7 +166,7 @@ struct WorkerSetup: @unchecked Sendable {
                 fanout: try producer.makeTopic(configuration.kafka.topics.fanout),
                 commands: try producer.makeTopic(configuration.kafka.topics.commands)
             ),
-            applications: configuration.apps.map { Array($0.bundleId.utf8) },
+            apps: configuration.apps.map { Array($0.bundleId.utf8) },
             registry: registry,
             traceRings: traceRings,
             traceSamplesPerMillion: configuration.tracing.samplesPerMillion,
@@ -177,23 +177,23 @@ struct WorkerSetup: @unchecked Sendable {
 
     /// Passes the channel keeper's answer to all lanes. One lane asked, and others may have commands or
     /// broadcasts that wait for the same channel.
-    func sendToLanes(_ answer: ChannelResponse, to request: ChannelRequest) {
+    func passToLanes(_ answer: ChannelResponse, to request: ChannelRequest) {
         let (name, channel): (String, AudienceChannel?) =
             switch answer {
             case .channel(let entry): (entry.environment, AudienceChannel(entry))
             case .refused(let environment, _): (environment, nil)
             }
-        guard let application = configuration.apps.firstIndex(where: { $0.bundleId == request.app }),
-            let environment = DeviceEnvironment.allCases.first(where: { $0.name.description == name })
+        guard let appIndex = configuration.apps.firstIndex(where: { $0.bundleId == request.app }),
+            let environment = APNsEnvironment.allCases.first(where: { $0.name.description == name })
         else { return }
-        let channelAnswer = ChannelAnswer(
-            application: UInt16(application),
+        let channelAnswer = LaneChannelResponse(
+            appIndex: UInt16(appIndex),
             audience: Array(request.audience.utf8).withUnsafeBytes { AudienceDigest(of: $0) },
             environment: environment,
             channel: channel
         )
         for mailbox in mailboxes {
-            mailbox.channelAnswers.append(channelAnswer)
+            mailbox.channelResponses.append(channelAnswer)
             mailbox.wakeup.signal()
         }
     }
@@ -221,11 +221,12 @@ struct WorkerSetup: @unchecked Sendable {
 
     /// Puts the settings and contracts of a reloaded configuration into the lanes' mailboxes. The
     /// configuration must have the same apps.
+    ///
+    /// The caller has checked the files of shapes of the new configuration. If the running configuration still has
+    /// another app, whose file has gone or has changed, the lanes keep all their contracts until the restart.
     func offerSettings(of configuration: WorkerConfiguration) {
         var settings = Self.delivery(configuration).settings
-        // The files of shapes were read when the configuration was examined. If a file has changed again and
-        // is now faulty, the lanes keep all their contracts.
-        settings.applicationContracts = try? configuration.apps.map { try $0.contractRule() }
+        settings.appContracts = try? configuration.apps.map { try $0.contractRule() }
         registry.lifetimes.isNeeded = configuration.limitsLifetimes
         for mailbox in mailboxes { mailbox.offerSettings(settings) }
     }
@@ -240,7 +241,7 @@ struct WorkerSetup: @unchecked Sendable {
 
     private var audiences: AudiencesConfiguration {
         var audiences = AudiencesConfiguration(
-            applications: delivery.applications,
+            apps: delivery.apps,
             policies: delivery.policies,
             seed: delivery.seed
         )
@@ -253,23 +254,23 @@ struct WorkerSetup: @unchecked Sendable {
         audiences.recordsMax = memory.fanoutRecordsMax(configured: audiences.recordsMax)
         audiences.recordBytesMax = memory.fanoutBytesMax
         audiences.pageBytesMax = memory.pageBytesMax(configured: audiences.pageBytesMax)
-        audiences.pagesMax = memory.pagesMax(configured: audiences.pagesMax, applications: delivery.applications.count)
-        audiences.limitRetryPauses(to: delivery.retryMaxMilliseconds)
+        audiences.pagesMax = memory.pagesMax(configured: audiences.pagesMax, apps: delivery.apps.count)
+        audiences.limitRetryPauses(to: delivery.retryMillisecondsMax)
         return audiences
     }
 
     static func delivery(_ configuration: WorkerConfiguration) -> DeliveryConfiguration {
         let worker = configuration.worker
         var delivery = DeliveryConfiguration(
-            applications: configuration.apps.map { app in
-                var application = DeliveryConfiguration.Application(
+            apps: configuration.apps.map { app in
+                var result = DeliveryConfiguration.App(
                     bundleIdentifier: Array(app.bundleId.utf8),
                     hasProduction: app.environments.contains(.production),
                     hasSandbox: app.environments.contains(.sandbox)
                 )
                 // The configuration was checked, so every app names an existing policy.
-                application.policy = configuration.policies.firstIndex { $0.name == app.policy } ?? 0
-                return application
+                result.policy = configuration.policies.firstIndex { $0.name == app.policy } ?? 0
+                return result
             },
             seed: UInt64.random(in: .min ... .max)
         )
@@ -280,26 +281,12 @@ struct WorkerSetup: @unchecked Sendable {
         delivery.pushesInFlightPerPoolMax =
             configuration.apns.connectionsPerPool * configuration.apns.inFlightPerConnection
         delivery.policies = configuration.policies
-        delivery.retryMaxMilliseconds = Int64(worker.retryMaxMilliseconds)
+        delivery.retryMillisecondsMax = Int64(worker.retryMillisecondsMax)
         delivery.deferAfterMilliseconds = Int64(worker.deferAfterMilliseconds)
         delivery.setDeferredDelay(milliseconds: Int64(worker.deferredDelayMilliseconds))
         delivery.readAheadLagRecords = Int64(worker.readAheadLagRecords)
-        delivery.readAheadMaxMilliseconds = Int64(worker.readAheadMaxMilliseconds)
+        delivery.readAheadMillisecondsMax = Int64(worker.readAheadMillisecondsMax)
         return delivery
-    }
-
-    /// Makes one signer for each key. All apps and environments with the same key share its signer.
-    private static func signers(
-        _ configuration: WorkerConfiguration
-    ) throws -> [AppKey: ProviderTokenSource] {
-        var signers: [AppKey: ProviderTokenSource] = [:]
-        for app in configuration.apps {
-            for environment in app.environments {
-                let key = app.key(for: environment)
-                if signers[key] == nil { signers[key] = try signer(key) }
-            }
-        }
-        return signers
     }
 
     /// Makes the client of the trace collector; nil if traces are not exported.
@@ -321,74 +308,5 @@ struct WorkerSetup: @unchecked Sendable {
         for case (let key, let path?) in files where SecretFile.isReadableByOthers(path) {
             log(.keyReadableByOthers, ["file": "\(path)", "key": "\(key)"])
         }
-    }
-
-    static func signer(_ key: AppKey) throws -> ProviderTokenSource {
-        try ProviderTokenSource(
-            key: try SigningKey(path: key.file),
-            keyIdentifier: try key.identifier(),
-            teamIdentifier: key.teamIdentifier
-        )
-    }
-
-    /// Limits the connections of the process, and those to one address: each to twice the number of all lanes' pools,
-    /// at least ``ConnectionBudget``'s default, at most 4,096. A pool's only connection is never refused.
-    private static func connectionBudget(poolCount: Int) -> ConnectionBudget {
-        let defaults = ConnectionBudget()
-        return ConnectionBudget(
-            connectionsMax: min(4_096, max(defaults.connectionsMax, poolCount * 2)),
-            connectionsPerAddressMax: min(4_096, max(defaults.connectionsPerAddressMax, poolCount * 2))
-        )
-    }
-
-    static func tls(of apns: WorkerConfiguration.APNs) throws(TLSError) -> TLSContext {
-        try TLSContext.client(caFile: apns.caFile, applicationProtocols: ["h2"])
-    }
-
-    private static func pools(
-        _ configuration: WorkerConfiguration,
-        signers: [AppKey: ProviderTokenSource],
-        keys: [AppKey],
-        laneCount: Int
-    ) throws -> [LaneSetup.Pool] {
-        let tls = try Self.tls(of: configuration.apns)
-        let poolCount = laneCount * configuration.apps.reduce(0) { $0 + $1.environments.count }
-        let budget = connectionBudget(poolCount: poolCount)
-        return try configuration.apps.enumerated()
-            .flatMap { position, app in
-                try app.environments.map { environment in
-                    let key = app.key(for: environment)
-                    guard let source = signers[key], let signer = keys.firstIndex(of: key) else {
-                        preconditionFailure("every configured key has a signer")
-                    }
-                    let endpoint = configuration.apns.endpoint(for: environment)
-                    var pool = PoolConfiguration(
-                        host: endpoint.host,
-                        port: UInt16(clamping: endpoint.port),
-                        tls: tls,
-                        profile: try PushProfile(liveActivitiesOf: app.bundleId)
-                    )
-                    pool.connectionsMax = configuration.apns.connectionsPerPool
-                    pool.budget = budget
-                    pool.inFlightMax = configuration.apns.inFlightPerConnection
-                    pool.requestTimeoutMilliseconds = Int64(configuration.apns.requestTimeoutMilliseconds)
-                    pool.connectTimeoutMilliseconds = Int64(configuration.apns.connectTimeoutMilliseconds)
-                    try pool.validate()
-                    return LaneSetup.Pool(
-                        index: PoolIdentifier(application: UInt16(position), environment: environment),
-                        name: "\(app.name)/\(environment.name)",
-                        configuration: pool,
-                        tokenSource: source,
-                        signer: signer
-                    )
-                }
-            }
-    }
-}
-
-extension WorkerConfiguration.App {
-    func key(for environment: DeviceEnvironment) -> AppKey {
-        let key = signingKey(for: environment)
-        return AppKey(teamIdentifier: teamId, configuredIdentifier: key.keyId, file: key.keyFile)
     }
 }

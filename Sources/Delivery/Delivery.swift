@@ -55,7 +55,7 @@ public struct Delivery: ~Copyable {
     var readAheadCheckDueMilliseconds = Int64.max
     let supersededCounting: SupersededCounting
     var storeQueue: StoreQueue<StoreTicket>
-    let applicationNames: ApplicationNames
+    let appNames: AppNames
     /// Writes the commands that Redis stores: held commands, and those that the timetable keeps. It is a property, so
     /// that its memory is reused.
     var heldCommandWriter = JSONWriter()
@@ -71,7 +71,7 @@ public struct Delivery: ~Copyable {
     /// them any longer (R26). If false, the commands in `handoversReadAgain` wait.
     public var membersAreComplete = true
     var membershipChanges: PendingMembershipChanges
-    /// When `reviewPoolQueues` scans the commands that wait for pools again at the earliest, a monotonic time.
+    /// The earliest monotonic time at which `reviewPoolQueues` next checks the commands that wait for pools.
     var nextDeferralCheckMilliseconds: Int64 = .min
     let pools: PoolTable
     /// Never read. A type with an `Atomic` has a fixed address, so the compiler passes the core by its
@@ -83,36 +83,37 @@ public struct Delivery: ~Copyable {
     var lastOfferedPush = OfferedPush()
 
     public private(set) var counters = DeliveryCounters()
-    private var countersByApplication: [ApplicationCounters]
+    private var countersByApp: [AppCounters]
     /// When unused blocks were last freed, a monotonic time.
     var lastBlockReleaseMilliseconds: Int64 = 0
-    /// The number of records that wait for a reply of the store before their next step. Not counted: records that only
-    /// report an event to a timetable, record an outcome, or confirm departures (`StoreTicket.Purpose.isAwaited`).
+    /// The number of records that wait for a reply of the store before their next step. Not counted: records whose
+    /// calls only report an event to a timetable, record an outcome, refund a draw or confirm departures
+    /// (`StoreTicket.Purpose.isAwaited`).
     public internal(set) var recordsAwaitingStore = 0
 
     public init(configuration: DeliveryConfiguration, now: Moment) {
         configuration.validate()
         self.configuration = configuration
         randomness = SplitMix64(seed: configuration.seed)
-        countersByApplication = Array(repeating: ApplicationCounters(), count: configuration.applications.count)
+        countersByApp = Array(repeating: AppCounters(), count: configuration.apps.count)
         defaultIdentifierBytesMax = max(
             DefaultIdentifier.bytesMax(topic: configuration.commandsTopic),
             DefaultIdentifier.bytesMax(topic: configuration.registrationsTopic)
         )
         policies = PolicyTable(configuration.policies)
-        contracts = LaneContracts(configuration.applications, salt: configuration.seed)
+        contracts = LaneContracts(configuration.apps, salt: configuration.seed)
         let recordsMax = configuration.recordsMax
         // The lane stops receiving at `activitiesReceivedMax`. Each record that it has received by then may still add
         // one activity: for example, a registration may release a held command of another activity.
         let activitiesMax = Self.activitiesReceivedMax(configuration) + recordsMax
-        // At most four calls name a record at a time. A tombstone has up to three calls for each app.
-        let callsMax = recordsMax * max(4, configuration.applications.count * 3)
+        // At most four calls name a record at a time, except a tombstone, which has up to three calls for each app.
+        let callsMax = recordsMax * max(4, configuration.apps.count * 3)
         records = Records(limit: recordsMax)
         activities = Activities(limit: activitiesMax, seed: configuration.seed ^ 0x5851_F42D_4C95_7F2D, now: now)
         readAhead = ReadAhead(configuration)
         supersededCounting = SupersededCounting(mode: configuration.supersededResults)
         storeQueue = StoreQueue(limit: callsMax)
-        applicationNames = ApplicationNames(configuration.applications)
+        appNames = AppNames(configuration.apps)
         productions = ProductionQueue(limit: recordsMax * 3)
         deferrals = ProductionQueue(limit: recordsMax)
         handovers = IndexQueue(limit: recordsMax)
@@ -132,8 +133,8 @@ public struct Delivery: ~Copyable {
     public mutating func apply(_ settings: ReloadableSettings) {
         configuration.apply(settings)
         policies = PolicyTable(configuration.policies)
-        if settings.applicationContracts != nil {
-            contracts = LaneContracts(configuration.applications, salt: configuration.seed)
+        if settings.appContracts != nil {
+            contracts = LaneContracts(configuration.apps, salt: configuration.seed)
         }
         readAhead.apply(configuration)
     }
@@ -144,7 +145,7 @@ public struct Delivery: ~Copyable {
     /// The number of records that have their outcome, or need none, and wait for acknowledgements only.
     public var recordsFinished: Int { records.awaitingAcknowledgementsCount }
 
-    public func counters(of application: Int) -> ApplicationCounters { countersByApplication[application] }
+    public func counters(of appIndex: Int) -> AppCounters { countersByApp[appIndex] }
 
     /// Returns the number of admitted pushes of a pool that wait for a stream.
     public func pushesWaiting(_ pool: PoolIdentifier) -> Int { pools.readyCount(of: PoolKey(pool)) }
@@ -160,19 +161,19 @@ public struct Delivery: ~Copyable {
     mutating func countRecordSettledBefore() { counters.recordsSettledBefore &+= 1 }
     mutating func countCoalescing(of record: UInt32) {
         counters.coalescedCommands &+= 1
-        countersByApplication[Int(records[record].application)].coalescedCommands &+= 1
+        countersByApp[Int(records[record].appIndex)].coalescedCommands &+= 1
     }
     mutating func countSupersededWithoutResult(of record: UInt32) {
-        countersByApplication[Int(records[record].application)].supersededWithoutResult &+= 1
+        countersByApp[Int(records[record].appIndex)].supersededWithoutResult &+= 1
     }
-    mutating func countUndecodableCommand(_ application: UInt16) {
-        countersByApplication[Int(application)].undecodableCommands &+= 1
+    mutating func countUndecodableCommand(_ appIndex: UInt16) {
+        countersByApp[Int(appIndex)].undecodableCommands &+= 1
     }
     mutating func countStartBudgetWait(of record: UInt32) {
-        countersByApplication[Int(records[record].application)].startBudgetWaits &+= 1
+        countersByApp[Int(records[record].appIndex)].startBudgetWaits &+= 1
     }
-    mutating func countTrimmedBody(of record: UInt32) {
-        countersByApplication[Int(records[record].application)].trimmedBodies &+= 1
+    mutating func countDroppedFields(of record: UInt32) {
+        countersByApp[Int(records[record].appIndex)].bodiesWithDroppedFields &+= 1
     }
     mutating func countPush() { counters.pushes &+= 1 }
     mutating func uncountPush() { counters.pushes &-= 1 }
@@ -184,7 +185,7 @@ public struct Delivery: ~Copyable {
 }
 
 /// Counters of one app for its metrics. They only grow.
-public struct ApplicationCounters: Sendable, Equatable {
+public struct AppCounters: Sendable, Equatable {
     /// Commands that another command replaced while they waited in the lane: a newer one, one with the same version,
     /// or an end, which also replaces a newer update. Nearly all are replaced before they reach Redis.
     public var coalescedCommands: UInt64 = 0
@@ -196,15 +197,15 @@ public struct ApplicationCounters: Sendable, Equatable {
     /// Commands that no phone could decode, whether they were rejected or sent.
     public var undecodableCommands: UInt64 = 0
     /// Commands whose body was too large, and from which fields were dropped.
-    public var trimmedBodies: UInt64 = 0
+    public var bodiesWithDroppedFields: UInt64 = 0
 }
 
 /// Counters of the core for tests and benchmarks. They only grow, except `pushes`: it falls when no stream
-/// takes a push. A counter that a metric exports belongs in ``ApplicationCounters``.
+/// takes a push. A counter that a metric exports belongs in ``AppCounters``.
 public struct DeliveryCounters: Sendable {
     /// Records that were read again and skipped, because an earlier owner of the partition had settled them.
     public var recordsSettledBefore: UInt64 = 0
-    /// The sum of ``ApplicationCounters/coalescedCommands`` over all apps.
+    /// The sum of ``AppCounters/coalescedCommands`` over all apps.
     public var coalescedCommands: UInt64 = 0
     public var pushes: UInt64 = 0
     public var retries: UInt64 = 0

@@ -185,16 +185,21 @@ extension Consumer {
         return ends
     }
 
-    /// Asks the brokers how many partitions a topic has, and waits for the answer. 0 if the brokers report an error for
-    /// the topic, for example because it does not exist or this client may not see it.
+    /// Asks the brokers how many partitions a topic has, and waits for the answer. 0 if the topic does not exist, or if
+    /// this client may not see it.
+    ///
+    /// - Throws: also another error of the topic, which may be temporary. The number is then not known.
     public func partitionCount(of topic: TopicIdentifier, timeoutMilliseconds: Int32) throws(KafkaError) -> Int {
         precondition(isOpen)
         var metadata: UnsafePointer<rd_kafka_metadata>?
         let code = rd_kafka_metadata(handle, 0, topics.handle(of: topic), &metadata, timeoutMilliseconds)
         guard code == RD_KAFKA_RESP_ERR_NO_ERROR, let metadata else { throw KafkaError(code) }
         defer { rd_kafka_metadata_destroy(metadata) }
-        return UnsafeBufferPointer(start: metadata.pointee.topics, count: Int(metadata.pointee.topic_cnt))
-            .reduce(0) { $0 + ($1.err == RD_KAFKA_RESP_ERR_NO_ERROR ? Int($1.partition_cnt) : 0) }
+        var count = 0
+        for topic in UnsafeBufferPointer(start: metadata.pointee.topics, count: Int(metadata.pointee.topic_cnt)) {
+            count += try topic.partitionCount() ?? 0
+        }
+        return count
     }
 
     /// Asks the brokers for the first offset in each partition whose record has this time or a later one, and

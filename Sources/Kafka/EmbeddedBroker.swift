@@ -5,7 +5,7 @@ import Reactor
 /// demo.
 ///
 /// What this cluster does not do:
-/// - A group has one member at most: a second member never gets an assignment.
+/// - A group has one member at most: a second member gets no assignment while the first is in the group.
 /// - It cannot look up offsets by time, delete topics, or keep data over a restart.
 /// - It ignores `fetch.min.bytes`, and answers a fetch with one batch per partition.
 /// - If a fetch finds no records, the answer comes after the whole `fetch.wait.max.ms`, even if records
@@ -22,8 +22,8 @@ public final class EmbeddedBroker {
     /// Bytes that a partition keeps, counted in the compressed form that the producer sent.
     public static let retainedBytesPerPartition = 5 * 1024 * 1024
 
-    /// The kinds of requests that a test can make fail, with their numbers in Kafka's protocol.
-    public enum Request: Int16, Sendable {
+    /// The kinds of requests that a test can make fail, with their API keys in Kafka's protocol.
+    public enum APIKey: Int16, Sendable {
         case produce = 0
         case offsetCommit = 8
         case offsetFetch = 9
@@ -74,9 +74,9 @@ public final class EmbeddedBroker {
     /// Answers the next requests of this kind with these errors (`rd_kafka_resp_err_t`), one each. Later
     /// requests succeed. For the error -195 (`_TRANSPORT`), the broker closes the connection instead of
     /// answering.
-    public func fail(_ request: Request, with errors: [Int32]) {
+    public func fail(_ apiKey: APIKey, with errors: [Int32]) {
         let codes = errors.map { rd_kafka_resp_err_t($0) }
-        rd_kafka_mock_push_request_errors_array(cluster, request.rawValue, codes.count, codes)
+        rd_kafka_mock_push_request_errors_array(cluster, apiKey.rawValue, codes.count, codes)
     }
 
     /// Delays every answer of a broker; -1 means all brokers.

@@ -56,18 +56,24 @@ public final class TopicAdministrator {
         precondition(!isOpen, "an administrator must be closed before it is released")
     }
 
-    /// Asks the brokers how many partitions each topic has. Topics that this client may not see, or that the brokers
-    /// report with an error, are missing.
-    public func partitionCounts(timeoutMilliseconds: Int32) throws(KafkaError) -> [String: Int] {
+    /// Asks the brokers how many partitions each of these topics has. The result lacks topics that do not exist, or that
+    /// this client may not see.
+    ///
+    /// - Throws: if the request fails, or if one of these topics has another error. It is then not known whether that
+    ///   topic exists.
+    public func partitionCounts(
+        of names: [String],
+        timeoutMilliseconds: Int32
+    ) throws(KafkaError) -> [String: Int] {
         precondition(isOpen)
         var metadata: UnsafePointer<rd_kafka_metadata>?
         let code = rd_kafka_metadata(handle, 1, nil, &metadata, timeoutMilliseconds)
         guard code == RD_KAFKA_RESP_ERR_NO_ERROR, let metadata else { throw KafkaError(code) }
         defer { rd_kafka_metadata_destroy(metadata) }
         var counts: [String: Int] = [:]
-        for topic in UnsafeBufferPointer(start: metadata.pointee.topics, count: Int(metadata.pointee.topic_cnt))
-        where topic.err == RD_KAFKA_RESP_ERR_NO_ERROR {
-            counts[String(cString: topic.topic)] = Int(topic.partition_cnt)
+        for topic in UnsafeBufferPointer(start: metadata.pointee.topics, count: Int(metadata.pointee.topic_cnt)) {
+            let name = String(cString: topic.topic)
+            if names.contains(name) { counts[name] = try topic.partitionCount() }
         }
         return counts
     }
@@ -152,5 +158,21 @@ public final class TopicAdministrator {
         // The context is then never freed.
         if outcome == .unfinished { _ = Unmanaged.passRetained(callbacks) }
         return outcome
+    }
+}
+
+extension rd_kafka_metadata_topic {
+    /// Returns the number of partitions; nil if the topic does not exist, or if this client may not see it.
+    ///
+    /// - Throws: any other error, because it may be temporary. For example, a topic that is just being created has no
+    ///   leaders yet.
+    func partitionCount() throws(KafkaError) -> Int? {
+        switch err {
+        case RD_KAFKA_RESP_ERR_NO_ERROR: return Int(partition_cnt)
+        case RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART, RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC,
+            RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED:
+            return nil
+        default: throw KafkaError(err, "\(String(cString: topic)): \(String(cString: rd_kafka_err2str(err)))")
+        }
     }
 }

@@ -190,7 +190,12 @@ extension Command {
             let (value, next) = try text.unsignedInteger(position, field)
             alertVersion.sequence = value
             return next
-        default:
+        // Without a default, the compiler asks where a new field is read.
+        case .app, .activity, .audience, .device, .id, .token, .policy, .environment, .payload, .channel, .aps,
+            .event, .timestamp, .contentState, .apsAttributesType, .attributes, .alert, .staleDate, .dismissalDate,
+            .relevanceScore, .inputPushToken, .inputPushChannel, .alertTitle, .alertBody, .alertSound, .titleKey,
+            .titleArguments, .bodyKey, .bodyArguments, .registeredAt, .attributesType, .frequentUpdates, .shows,
+            .showsTimestamp, .showsSequence, .audiences, .channels, .record, .body:
             preconditionFailure("Field.commandField gave a field that is not read here")
         }
     }
@@ -248,8 +253,8 @@ extension Command {
         }
     }
 
-    /// Refuses a command to a channel that names another address, or that is a start, because APNs broadcasts
-    /// no start.
+    /// Checks a command to a channel. It must name no other address, and it must not be a start, because APNs
+    /// broadcasts no start.
     @inline(never)
     private func checkChannel(_ members: JSONMembers) throws(Fault) {
         let isAlone =
@@ -276,7 +281,7 @@ extension Command {
 }
 
 extension JSONMembers {
-    /// Refuses the keys that only Causeway may write. They are in records that Redis holds and in fan-out records.
+    /// Refuses the keys that only Causeway may write, for example into a command that it holds or fans out.
     @inline(__always)
     fileprivate func refuseReservedKeys(_ start: Int) throws(Fault) {
         if has(.alertTimestamp) { throw Fault(.unknownKey, .alertTimestamp, at: start) }

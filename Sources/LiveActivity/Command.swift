@@ -26,8 +26,9 @@ public struct Command: Sendable, BitwiseCopyable {
     public var identifier: TextRange
     /// Hexadecimal digits in upper or lower case, never escaped. Present only with ``environment``.
     public var token: TextRange
-    /// The environment of the token or of the channel. If a command to a channel has none, it means production.
-    public var environment: DeviceEnvironment?
+    /// The environment of the token or of the channel. A command to a channel without an environment is for
+    /// production.
+    public var environment: APNsEnvironment?
     /// The policy that the command names, never escaped. If absent, the default policy of the app applies.
     public var policy: TextRange
     /// `aps.attributes-type`; always present in a start.
@@ -68,7 +69,7 @@ public struct Command: Sendable, BitwiseCopyable {
     @inlinable
     public var bodyBytesMax: Int { channel.isAbsent ? Limits.bodyBytes : Limits.broadcastBodyBytes }
 
-    /// Whether APNs accepts a body of this length.
+    /// Whether the body is small enough for APNs.
     @inlinable
     public var fitsBodyLimit: Bool { bodyCount <= bodyBytesMax }
 

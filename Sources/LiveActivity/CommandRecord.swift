@@ -10,7 +10,7 @@ public struct CommandRecord {
     public var activity: UnsafeRawBufferPointer?
     public var audience: UnsafeRawBufferPointer?
     /// The channel that the command is broadcast to, instead of an activity or an audience.
-    public var channel: (identifier: UnsafeRawBufferPointer, environment: DeviceEnvironment)?
+    public var channel: (identifier: UnsafeRawBufferPointer, environment: APNsEnvironment)?
     /// Whether a command to an audience asks for a broadcast channel.
     public var requestsChannel = false
     public var device: UnsafeRawBufferPointer?
@@ -37,7 +37,7 @@ public struct CommandRecord {
     public var address: StartAddress?
     /// The token that came with the command. A held command has no token, because another token may be valid
     /// when the command is sent.
-    public var token: (digits: UnsafeRawBufferPointer, environment: DeviceEnvironment)?
+    public var token: (digits: UnsafeRawBufferPointer, environment: APNsEnvironment)?
 
     public init(app: UnsafeRawBufferPointer, activity: UnsafeRawBufferPointer, aps: UnsafeRawBufferPointer) {
         self.app = app
@@ -54,7 +54,7 @@ public struct CommandRecord {
     public init(
         app: UnsafeRawBufferPointer,
         channel: UnsafeRawBufferPointer,
-        environment: DeviceEnvironment,
+        environment: APNsEnvironment,
         aps: UnsafeRawBufferPointer
     ) {
         self.app = app

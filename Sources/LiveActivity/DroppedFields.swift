@@ -2,7 +2,7 @@
 /// they are dropped.
 ///
 /// A field is a key, or a path of keys with dots into nested objects: `match.lineups`. Only `content-state`
-/// is shortened. A start's `attributes` are never shortened, because no later push can add attributes.
+/// loses fields. A start's `attributes` never do, because no later push can add attributes.
 public struct DroppedFields: Sendable, Equatable {
     /// The maximum number of fields of one policy.
     public static let countMax = 8
@@ -54,8 +54,8 @@ public struct DroppedFields: Sendable, Equatable {
         }
     }
 
-    /// The result of ``trim(_:of:into:)``: the record's new length, and the fields that were dropped.
-    public struct TrimResult: Sendable, Equatable, BitwiseCopyable {
+    /// The result of ``drop(from:of:into:)``: the record's new length, and the fields that were dropped.
+    public struct DropResult: Sendable, Equatable, BitwiseCopyable {
         /// The record's new length, in bytes.
         public let byteCount: Int
         /// One bit for each field of the policy, in the policy's order: 1 if the field was dropped.
@@ -70,17 +70,17 @@ public struct DroppedFields: Sendable, Equatable {
     ///   - command: the command that was decoded from `record`.
     ///   - target: has room for as many bytes as `record`.
     /// - Returns: the new length and the dropped fields. The body may still be too large.
-    public func trim(
-        _ record: UnsafeRawBufferPointer,
+    public func drop(
+        from record: UnsafeRawBufferPointer,
         of command: Command,
         into target: UnsafeMutableRawBufferPointer
-    ) -> TrimResult {
+    ) -> DropResult {
         precondition(target.count >= record.count, "there is no room for the record")
         target.copyMemory(from: record)
         var count = record.count
         var fieldBits: UInt8 = 0
         // An end may have no content state. Then there is nothing to drop.
-        guard !command.contentState.isAbsent else { return TrimResult(byteCount: count, fieldBits: 0) }
+        guard !command.contentState.isAbsent else { return DropResult(byteCount: count, fieldBits: 0) }
         let statePosition = Int(command.contentState.offset)
         for (index, path) in paths.enumerated() {
             guard command.bodyCount - (record.count - count) > command.bodyBytesMax else { break }
@@ -95,11 +95,11 @@ public struct DroppedFields: Sendable, Equatable {
             count = newCount
             fieldBits |= 1 << UInt8(index)
         }
-        return TrimResult(byteCount: count, fieldBits: fieldBits)
+        return DropResult(byteCount: count, fieldBits: fieldBits)
     }
 
     /// Returns the names of the dropped fields, separated by commas.
-    public func nameList(of result: TrimResult) -> [UInt8] {
+    public func nameList(of result: DropResult) -> [UInt8] {
         let droppedIndices = names.indices.filter { result.fieldBits & 1 << UInt8($0) != 0 }
         return Array(droppedIndices.map { names[$0] }.joined(separator: [Self.separator]))
     }

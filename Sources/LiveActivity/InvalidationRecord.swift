@@ -11,7 +11,7 @@ public struct InvalidationRecord {
     public var address: Address
     /// Hexadecimal digits.
     public var token: UnsafeRawBufferPointer
-    public var environment: DeviceEnvironment
+    public var environment: APNsEnvironment
     /// The reason in APNs' answer.
     public var reason: UnsafeRawBufferPointer
     /// The time since which the token is known to be dead, UNIX milliseconds: the time in APNs' answer, or, if it
@@ -22,7 +22,7 @@ public struct InvalidationRecord {
         app: UnsafeRawBufferPointer,
         address: Address,
         token: UnsafeRawBufferPointer,
-        environment: DeviceEnvironment,
+        environment: APNsEnvironment,
         reason: UnsafeRawBufferPointer,
         invalidAtMilliseconds: Int64
     ) {

@@ -77,7 +77,7 @@ extension JSONText {
     }
 
     @inline(__always)
-    func environment(_ position: Int, _ field: Field) throws(Fault) -> (DeviceEnvironment, next: Int) {
+    func environment(_ position: Int, _ field: Field) throws(Fault) -> (APNsEnvironment, next: Int) {
         let string = try string(position, field)
         if has(string, "production") { return (.production, string.next) }
         if has(string, "sandbox") { return (.sandbox, string.next) }

@@ -7,8 +7,8 @@
 /// configure them. `Config/causeway.yaml` says for each default where it comes from.
 public struct Policy: Sendable, Equatable {
     /// A token bucket. A push of priority 10, or a start, takes one token. A command of priority 10 to an audience or
-    /// channel takes one token of each of its two buckets, for all its pushes. The bucket starts full and is refilled
-    /// at a constant rate.
+    /// channel takes at most one token from each of the audience's two buckets, for all its pushes together. The
+    /// bucket starts full and is refilled at a constant rate.
     public struct Bucket: Sendable, Hashable, BitwiseCopyable {
         /// The number of pushes in a full bucket. 1...``pushesMax``.
         public var pushes: Int
@@ -53,26 +53,26 @@ public struct Policy: Sendable, Equatable {
         }
 
         private let packedSpacingMilliseconds: Int32
-        private let packedThrottledSpacingMaxMilliseconds: Int32
+        private let packedThrottledSpacingMillisecondsMax: Int32
         private let packedThrottleRecoveryMilliseconds: Int32
         private let packedBudget: PackedBucket
         private let packedFrequentBudget: PackedBucket
 
         public var spacingMilliseconds: Int64 { Int64(packedSpacingMilliseconds) }
-        public var throttledSpacingMaxMilliseconds: Int64 { Int64(packedThrottledSpacingMaxMilliseconds) }
+        public var throttledSpacingMillisecondsMax: Int64 { Int64(packedThrottledSpacingMillisecondsMax) }
         public var throttleRecoveryMilliseconds: Int64 { Int64(packedThrottleRecoveryMilliseconds) }
         public var budget: Bucket { packedBudget.bucket }
         public var frequentBudget: Bucket { packedFrequentBudget.bucket }
 
         public init(
             spacingMilliseconds: Int64,
-            throttledSpacingMaxMilliseconds: Int64,
+            throttledSpacingMillisecondsMax: Int64,
             throttleRecoveryMilliseconds: Int64,
             budget: Bucket,
             frequentBudget: Bucket
         ) {
             packedSpacingMilliseconds = Int32(clamping: spacingMilliseconds)
-            packedThrottledSpacingMaxMilliseconds = Int32(clamping: throttledSpacingMaxMilliseconds)
+            packedThrottledSpacingMillisecondsMax = Int32(clamping: throttledSpacingMillisecondsMax)
             packedThrottleRecoveryMilliseconds = Int32(clamping: throttleRecoveryMilliseconds)
             packedBudget = PackedBucket(budget)
             packedFrequentBudget = PackedBucket(frequentBudget)
@@ -109,7 +109,7 @@ public struct Policy: Sendable, Equatable {
     public var startBudget = Bucket(pushes: 8, refillPerHour: 8, reservedForAlerts: 0)
     /// The longest spacing of an activity whose token APNs throttles. Each answer 429 doubles the activity's
     /// spacing, up to this time. ``spacingMilliseconds``...3,600,000.
-    public var throttledSpacingMaxMilliseconds: Int64 = 60_000
+    public var throttledSpacingMillisecondsMax: Int64 = 60_000
     /// The time without an answer 429 after which one doubling is undone. 1,000...3,600,000.
     public var throttleRecoveryMilliseconds: Int64 = 60_000
     public var expiration = Expiration()
@@ -129,7 +129,8 @@ public struct Policy: Sendable, Equatable {
         /// The activity stays ended.
         case end
         /// Causeway starts the activity again with its device's push-to-start token. An activity that the app
-        /// itself began stays ended, because Causeway knows no start that it could repeat.
+        /// itself began stays ended, because Causeway knows no start that it could repeat. So does a member of an
+        /// audience, because the timetable keeps no state that came through an audience.
         case restart
     }
 
@@ -138,7 +139,7 @@ public struct Policy: Sendable, Equatable {
     public var pace: Pace {
         Pace(
             spacingMilliseconds: spacingMilliseconds,
-            throttledSpacingMaxMilliseconds: throttledSpacingMaxMilliseconds,
+            throttledSpacingMillisecondsMax: throttledSpacingMillisecondsMax,
             throttleRecoveryMilliseconds: throttleRecoveryMilliseconds,
             budget: budget,
             frequentBudget: frequentBudget

@@ -17,7 +17,7 @@ extension Registration {
 /// The fields of both kinds of registration, while they are read.
 private struct RegistrationFields {
     var app = TextRange.absent
-    var environment = DeviceEnvironment.production
+    var environment = APNsEnvironment.production
     var registeredAtMilliseconds: Int64 = -1
     var device = TextRange.absent
     var attributesType = TextRange.absent

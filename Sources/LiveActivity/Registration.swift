@@ -37,7 +37,7 @@ public struct Registration: Sendable, BitwiseCopyable {
 
     /// The app's bundle id.
     public var app: TextRange
-    public var environment: DeviceEnvironment
+    public var environment: APNsEnvironment
     /// When the app received the token, UNIX milliseconds. An invalidation from before this time does not
     /// retire the token.
     public var registeredAtMilliseconds: Int64

@@ -11,7 +11,7 @@ public struct ResultRecord {
     public var activity: UnsafeRawBufferPointer?
     public var audience: UnsafeRawBufferPointer?
     /// The channel of a command that names a channel instead of an activity or an audience.
-    public var channel: (identifier: UnsafeRawBufferPointer, environment: DeviceEnvironment)?
+    public var channel: (identifier: UnsafeRawBufferPointer, environment: APNsEnvironment)?
     public var device: UnsafeRawBufferPointer?
     public var outcome: Outcome
     /// The number of older commands that this command replaced and that get no result of their own.
@@ -29,7 +29,7 @@ public struct ResultRecord {
     /// Whether the command asked for priority 10 and Redis granted 5, because the activity's budget was used up.
     public var isDemoted = false
     /// Pushes of priority 10 that the activity's budget allows after this push, including the budget's
-    /// reserve; -1 if Redis was not asked about the budget, as for a start.
+    /// reserve; -1 for a start, and if Redis allowed no push.
     public var budgetLeft = -1
     /// The names of the fields that were dropped because the body was too large, separated by commas; empty
     /// if there are none.

@@ -15,7 +15,7 @@ public enum Event: UInt8, Sendable, CaseIterable, BitwiseCopyable {
 }
 
 /// One of Apple's two APNs services. A token or a channel belongs to one service and is unknown to the other.
-public enum DeviceEnvironment: UInt8, Sendable, CaseIterable, BitwiseCopyable {
+public enum APNsEnvironment: UInt8, Sendable, CaseIterable, BitwiseCopyable {
     case production
     case sandbox
 

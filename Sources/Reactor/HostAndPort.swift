@@ -29,7 +29,9 @@ public struct HostAndPort: Sendable, Hashable, CustomStringConvertible {
         var name = text
         port = portDefault
         if let colon = text.lastIndex(of: ":"), !text[colon...].contains("]") {
-            guard let number = UInt16(text[text.index(after: colon)...]), number > 0 else { throw .port }
+            let digits = text[text.index(after: colon)...]
+            // `UInt16` also reads a plus sign, which no port in a URL has.
+            guard digits.first != "+", let number = UInt16(digits), number > 0 else { throw .port }
             port = number
             name = text[..<colon]
         }

@@ -2,7 +2,8 @@ import CHiredis
 import Glibc
 
 /// Formats a Redis command with hiredis. This allocates memory, so it serves only rare commands: a connection's own
-/// commands, look-ups of servers, and commands of code outside the lanes. ``CommandWriter`` writes the lanes' calls.
+/// commands, look-ups of servers, and commands of code outside the lanes. ``RedisCommandWriter`` writes the lanes'
+/// calls.
 ///
 /// - Parameter body: gets the bytes of the command. The function clears them afterwards, because they may
 ///   include a password.

@@ -1,7 +1,7 @@
 /// Hashes, timetables and leases that all workers share. For code outside the lanes, with the same configuration as
 /// the lanes.
 ///
-/// Each call runs the object's own loop, and blocks its thread until the answer arrives. The call ends with an error
+/// Each call runs the object's own loop, and blocks its thread until the reply arrives. The call ends with an error
 /// if the servers stay silent for the configured deadline, if the search for the server or the exchange of commands
 /// takes a minute, or if the task is cancelled. Not thread-safe. No call is repeated.
 public final class SharedHashes {
@@ -107,24 +107,39 @@ public final class SharedHashes {
         )
     }
 
-    /// Takes a lease. Redis ends the lease after `milliseconds`.
-    ///
-    /// - Returns: false if any process has the lease already, including this one.
-    public func acquireLease(_ key: [UInt8], milliseconds: Int64) throws(RedisError) -> Bool {
-        let words = ["1", "NX", "PX", String(milliseconds)].map { Array($0.utf8) }
-        return try send(key, ["SET"], words) != .null
+    /// A lease that this process has taken. Redis may have ended it since.
+    public struct Lease: Sendable {
+        fileprivate let key: [UInt8]
+        /// The value of the key, different for each lease. It tells this lease from one that another process has taken
+        /// since this one ended.
+        fileprivate let token: [UInt8]
     }
 
-    /// Makes a lease end `milliseconds` from now. Does not check whether this process has the lease, and does nothing
-    /// if the lease has ended.
-    public func extendLease(_ key: [UInt8], milliseconds: Int64) throws(RedisError) {
-        _ = try send(key, ["PEXPIRE"], [Array(String(milliseconds).utf8)])
+    /// Takes a lease. Redis ends the lease after `milliseconds`.
+    ///
+    /// - Returns: nil if any process has the lease already, including this one.
+    public func acquireLease(_ key: [UInt8], milliseconds: Int64) throws(RedisError) -> Lease? {
+        let lease = Lease(key: key, token: Array(String(UInt64.random(in: .min ... .max)).utf8))
+        let options = ["NX", "PX", String(milliseconds)].map { Array($0.utf8) }
+        return try send(key, ["SET"], [lease.token] + options) == .null ? nil : lease
+    }
+
+    /// Makes a lease end `milliseconds` from now. Does nothing if the lease has ended.
+    public func extendLease(_ lease: Lease, milliseconds: Int64) throws(RedisError) {
+        _ = try call(Self.extendScript, lease.key, [lease.token, Array(String(milliseconds).utf8)])
     }
 
     public func isLeased(_ key: [UInt8]) throws(RedisError) -> Bool { try send(key, ["EXISTS"]) == .integer(1) }
 
-    /// Ends a lease, also one that another process has taken since this process lost it.
-    public func releaseLease(_ key: [UInt8]) throws(RedisError) { _ = try send(key, ["DEL"]) }
+    /// Ends a lease. Does nothing if the lease has ended.
+    public func releaseLease(_ lease: Lease) throws(RedisError) {
+        _ = try call(Self.releaseScript, lease.key, [lease.token])
+    }
+
+    private static let extendScript =
+        "if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('PEXPIRE', KEYS[1], ARGV[2]) end"
+    private static let releaseScript =
+        "if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end"
 
     private typealias KeyCommand = (key: [UInt8], command: [String], arguments: [[UInt8]])
 

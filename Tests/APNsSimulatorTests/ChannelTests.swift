@@ -150,8 +150,8 @@ import Testing
         }
     }
 
-    /// A phone that was offline gets the newest message of a channel with storage once. A channel without
-    /// storage sends it nothing.
+    /// A phone that was offline gets the newest message of a channel with storage once. From a channel without
+    /// storage, the phone gets none of the messages that it missed.
     @Test(arguments: [true, false]) func `A phone that comes back gets the stored message`(_ storesNewest: Bool)
         async throws
     {
@@ -263,6 +263,12 @@ import Testing
             ] {
                 #expect(try await fixture.control("POST", path, body).status == status, "\(path) \(body)")
             }
+            let app = #""app":"\#(SimulatorFixture.app)""#
+            #expect(try await fixture.control("POST", "/broadcasts", "{\(app),\"enabled\":false}").status == 200)
+            let refused = try await fixture.control("POST", "/channels", "{\(app)}")
+            #expect(refused.status == 409 && refused.object["error"] as? String == "conflict")
+            let reason = "app \(SimulatorFixture.app) has no capability for broadcasts"
+            #expect(refused.object["reason"] as? String == reason)
         }
     }
 

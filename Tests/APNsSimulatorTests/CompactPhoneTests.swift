@@ -29,14 +29,14 @@ import Testing
             token: String,
             at seconds: Int64 = 0,
             priority: UInt8 = 5,
-            application: Int? = 0
+            appIndex: Int? = 0
         ) -> (Reason, PushEffect?) {
             let digits = Array(token.utf8)
             let bytes = stride(from: 0, to: digits.count, by: 2)
                 .map { (hexDigitValue(digits[$0]) ?? 0) << 4 | (hexDigitValue(digits[$0 + 1]) ?? 0) }
             let milliseconds = (CompactPhoneTests.now + seconds) * 1_000
             let (verdict, tokenIndex) = bytes.withUnsafeBytes {
-                model.verdict(token: $0, application: application, nowMilliseconds: milliseconds)
+                model.verdict(token: $0, appIndex: appIndex, nowMilliseconds: milliseconds)
             }
             guard verdict.reason == .success else { return (verdict.reason, nil) }
             let effect = Array(json.utf8)
@@ -74,7 +74,7 @@ import Testing
             #"{"aps":{"event":"\#(event)","timestamp":\#(now + timestamp),"content-state":{"score":\#(score)}\#(alert)}}"#
     }
 
-    @Test func `A phone takes less than a hundred bytes, and its token none`() {
+    @Test func `A phone takes at most 32 bytes, and its token none`() {
         #expect(MemoryLayout<CompactPhone>.stride <= 32)
     }
 
@@ -96,7 +96,7 @@ import Testing
         }
         #expect(fixture.push(Self.update(1), token: fixture.crowd.token(2_000)) == (.badDeviceToken, nil))
         #expect(fixture.push(Self.update(1), token: String(tokens[3].dropLast(2))) == (.badDeviceToken, nil))
-        #expect(fixture.push(Self.update(1), token: tokens[3], application: 1) == (.deviceTokenNotForTopic, nil))
+        #expect(fixture.push(Self.update(1), token: tokens[3], appIndex: 1) == (.deviceTokenNotForTopic, nil))
     }
 
     @Test func `A phone that gets an older state is counted, and shows the newer one`() throws {
@@ -114,6 +114,14 @@ import Testing
         #expect(try fixture.phonesByTimestamp() == [Int(Self.now) + 5: 3])
         let effects = try #require(response["effects"] as? [String: Int])
         #expect(effects["shown"] == 4 && effects["ignoredOld"] == 1 && effects["ignoredFuture"] == 1)
+    }
+
+    @Test func `Alerts above the limit are not kept, and share the last number`() {
+        var phones = CompactPhones()
+        let numbers = (1...CompactPhones.alertsMax + 2).map { phones.alertNumber(Array("\($0)".utf8)) }
+        #expect(numbers.first == 1 && numbers.suffix(3) == [65_535, 65_535, 65_535])
+        #expect(numbers[65_533] == 65_534 && phones.alertNumber(Array("2".utf8)) == 2)
+        #expect(phones.alerts.count == CompactPhones.alertsMax)
     }
 
     @Test func `An alert that a phone hears again is counted, whichever state carries it`() throws {

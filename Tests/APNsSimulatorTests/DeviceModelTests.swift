@@ -67,7 +67,7 @@ import Testing
                 }
             let now = (startSeconds + seconds) * 1_000
             let (verdict, tokenIndex) = bytes.withUnsafeBytes {
-                model.verdict(token: $0, application: 0, nowMilliseconds: now)
+                model.verdict(token: $0, appIndex: 0, nowMilliseconds: now)
             }
             guard verdict.reason == .success else { return (verdict.reason, nil) }
             let effect = Array(json.utf8)
@@ -265,6 +265,20 @@ import Testing
             #expect(try phone.state(at: 10) == "active 0")
             #expect(try phone.push(Step()).1 == .shown)
         }
+    }
+
+    @Test func `If there are no more tokens, a rotation fails and the old token remains valid`() throws {
+        var phone = try ModelledPhone()
+        phone.model.tokens.tokensMax = phone.model.tokens.entries.count
+        #expect(throws: DeviceModel.Fault.tooMany("tokens")) {
+            try phone.model.rotateToken(
+                ofActivity: "m",
+                app: "app",
+                old: .void,
+                nowMilliseconds: Self.startSeconds * 1_000
+            )
+        }
+        #expect(try phone.push(Step()) == (.success, .shown))
     }
 
     @Test func `Uninstalled apps are unregistered`() throws {

@@ -154,6 +154,16 @@ import Testing
         #expect(lines.map { $0["effect"] as? String } == ["started", "incompleteAlert"])
     }
 
+    @Test func `A log that others could read becomes readable only for its owner`() throws {
+        let directory = try TemporaryDirectory()
+        let path = try directory.write("an older log\n", to: "pushes.jsonl").path
+        #expect(chmod(path, 0o644) == 0)
+        let file = try PushLogFile(path: path)
+        var status = stat()
+        #expect(fstat(file.descriptor, &status) == 0)
+        #expect(status.st_mode & 0o777 == 0o600 && status.st_size == 0)
+    }
+
     @Test func `A file that cannot be written stops the start`() async throws {
         await #expect(throws: SimulatorError.self) {
             try await SimulatorFixture.run(\.pushLog, "/nowhere/pushes.jsonl") { _ in }

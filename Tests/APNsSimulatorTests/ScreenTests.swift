@@ -83,7 +83,7 @@ import Testing
                 #"{"aps":{"event":"\#(event)","timestamp":\#(birth + (timestamp ?? seconds)),"#
                 + #""content-state":{"driver":"Ann","status":"\#(status)"}\#(extraMembers)}}"#
             let (verdict, tokenIndex) = bytes.withUnsafeBytes {
-                model.verdict(token: $0, application: 0, nowMilliseconds: now)
+                model.verdict(token: $0, appIndex: 0, nowMilliseconds: now)
             }
             guard verdict.reason == .success else { return nil }
             return Array(body.utf8)

@@ -9,7 +9,7 @@ import Testing
         var configuration = try PoolFixture.configuration(port: 443)
         configuration.openSpacingMilliseconds = 2_000
         configuration.backoffBaseMilliseconds = 200
-        configuration.backoffMaxMilliseconds = 1_000
+        configuration.backoffMillisecondsMax = 1_000
         adjust(&configuration)
         return ConnectionOpening(configuration)
     }

@@ -20,7 +20,7 @@ final class ForeignClient {
         loop = try EventLoop()
         var configuration = try PoolFixture.configuration(port: port)
         configuration.backoffBaseMilliseconds = 20
-        configuration.backoffMaxMilliseconds = 20
+        configuration.backoffMillisecondsMax = 20
         pool = try Pool(loop: loop, configuration: configuration, tokenSource: Shared.tokens(), handler: recorder)
         body.initializeMemory(as: UInt8.self, repeating: UInt8(ascii: "x"))
     }

@@ -61,7 +61,6 @@ import Testing
                             ?? (0, 0)
                     )
                 }
-                #expect(head.retryAfterSeconds == text("retry-after").flatMap { Int32($0) } ?? -1)
             }
         }
     }
@@ -323,7 +322,7 @@ extension ResponseHead {
 
     /// All values of the response as numbers, for comparison.
     var allValues: [UInt64] {
-        let numbers = [Int64(status), Int64(retryAfterSeconds), Int64(contentBytes)].map(UInt64.init(bitPattern:))
+        let numbers = [Int64(status), Int64(contentBytes)].map(UInt64.init(bitPattern:))
         return numbers + [identifier.0, identifier.1, hasIdentifier ? 1 : 0, isMalformed ? 1 : 0]
     }
 }

@@ -166,7 +166,7 @@ final class HostileFixture {
         )
         var configuration = try PoolFixture.configuration(port: server.port)
         configuration.backoffBaseMilliseconds = 60_000
-        configuration.backoffMaxMilliseconds = 60_000
+        configuration.backoffMillisecondsMax = 60_000
         configuration.openSpacingMilliseconds = 60_000
         adjust(&configuration)
         pool = try Pool(loop: loop, configuration: configuration, tokenSource: Shared.tokens(), handler: recorder)
@@ -176,8 +176,7 @@ final class HostileFixture {
     deinit {
         pool.close()
         server.stop()
-        // The loop and the waiting stream retain each other until a turn has ended, so one more turn frees
-        // both.
+        // The loop and a stream that waits for the end of the turn retain each other. One more turn frees both.
         loop.turn(waitMilliseconds: 0)
         body.deallocate()
     }

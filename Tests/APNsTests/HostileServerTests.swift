@@ -317,7 +317,7 @@ import Testing
         var generator = SplitMix64(seed: UInt64(seed))
         let fixture = try HostileFixture {
             $0.backoffBaseMilliseconds = 1
-            $0.backoffMaxMilliseconds = 1
+            $0.backoffMillisecondsMax = 1
             $0.openSpacingMilliseconds = 0
             $0.requestTimeoutMilliseconds = 50
             $0.breaker.failureResponsesMin = 100_000

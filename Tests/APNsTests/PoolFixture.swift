@@ -3,7 +3,8 @@ import Reactor
 import Testbed
 import Testing
 
-/// A server, a pool and a recorder on one loop.
+/// A pool that is tested against a server. Both run on one loop, so a test turns both with ``turn(until:)``. The
+/// recorder keeps the pool's responses and events.
 final class PoolFixture {
     let loop: EventLoop
     let server: PushServer
@@ -36,8 +37,7 @@ final class PoolFixture {
     deinit {
         pool.close()
         server.stop()
-        // The loop and the waiting stream retain each other until a turn has ended, so one more turn frees
-        // both.
+        // The loop and a stream that waits for the end of the turn retain each other. One more turn frees both.
         loop.turn(waitMilliseconds: 0)
         body.deallocate()
     }
@@ -53,7 +53,7 @@ final class PoolFixture {
         configuration.connectionsMax = 1
         configuration.openSpacingMilliseconds = 0
         configuration.backoffBaseMilliseconds = 1
-        configuration.backoffMaxMilliseconds = 20
+        configuration.backoffMillisecondsMax = 20
         return configuration
     }
 

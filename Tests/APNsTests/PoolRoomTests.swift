@@ -19,7 +19,7 @@ import Testing
             $0.connectionsMin = connectionsMin
             $0.budget = budget
             $0.backoffBaseMilliseconds = 60_000
-            $0.backoffMaxMilliseconds = 60_000
+            $0.backoffMillisecondsMax = 60_000
         }
     }
 
@@ -158,14 +158,14 @@ import Testing
         #expect(fixture.pool.connections.first === busyConnection && fixture.pool.pushesInFlight == 10)
     }
 
-    /// Both connections are idle. The pool first closes the connection that has never carried a push.
+    /// Both connections are idle. The pool closes the connection that has never carried a push.
     @Test func `An unused surplus connection is closed first`() throws {
         let fixture = try PoolFixture {
             $0.connectionsMax = 2
             $0.connectionsMin = 2
             $0.openSpacingMilliseconds = 200
             $0.backoffBaseMilliseconds = 10_000
-            $0.backoffMaxMilliseconds = 10_000
+            $0.backoffMillisecondsMax = 10_000
         }
         fixture.warmUp()
         fixture.turn(until: { fixture.pool.gauges.connectionsReady == 2 })
@@ -173,7 +173,8 @@ import Testing
         fixture.wantOnlyOneConnection()
         fixture.turn(until: { fixture.pool.connections.count == 1 })
         #expect(fixture.pool.connections.first?.identifier == 1)
-        // The spacing is over an hour later, so only a back-off would remain. The closed connection has not failed.
+        // An hour later the spacing is over, so only a back-off could make the pool wait. There is none, because the
+        // closed connection has not failed.
         let hourLaterMilliseconds = fixture.loop.nowMilliseconds + 3_600_000
         #expect(fixture.pool.opening.waitMilliseconds(nowMilliseconds: hourLaterMilliseconds) == 0)
     }

@@ -83,7 +83,7 @@ import Testing
 
     /// Without a pause, every worker would reconnect at once and without end to a server that is shutting down. (R21)
     @Test func `A server that ends each connection with a 503 gets fewer and fewer connections`() throws {
-        let fixture = try PoolFixture { ($0.backoffBaseMilliseconds, $0.backoffMaxMilliseconds) = (60_000, 60_000) }
+        let fixture = try PoolFixture { ($0.backoffBaseMilliseconds, $0.backoffMillisecondsMax) = (60_000, 60_000) }
         fixture.server.respond = { _ in .status(503, reason: "Shutdown") }
         fixture.pool.start()
         fixture.turn(until: { fixture.submit(1) })
@@ -196,6 +196,78 @@ import Testing
         #expect(fixture.submit(1_000, avoiding: 1))
         #expect(fixture.pool.connections.map(\.pushesInFlight) == [1, 1_000])
         fixture.pool.close()
+    }
+
+    /// The token of the first connection is too old, and APNs permits no other token on a connection so soon.
+    @Test func `A push that a connection has no token for goes to another connection`() throws {
+        let fixture = try PoolFixture {
+            $0.connectionsMax = 2
+            $0.connectionsMin = 2
+        }
+        fixture.warmUp(connections: 2)
+        let connection = try #require(fixture.pool.connections.first)
+        let seconds = fixture.loop.wallMilliseconds / 1_000
+        connection.token = ProviderToken(token: Array("old".utf8), issuedAtSeconds: seconds - 55 * 60)
+        connection.tokenPinnedAtSeconds = seconds - 60
+        connection.tokenReviewAtMilliseconds = 0
+        // Both connections have the same number of free streams, so the pool now chooses the first one.
+        fixture.pool.preferredConnection = nil
+        #expect(fixture.submit(1))
+        #expect(fixture.recorder.retirementCauses == [.providerToken])
+        fixture.turn(until: { fixture.pool.pushesInFlight == 0 })
+        #expect(try fixture.recorder.only(1).connection == 2)
+    }
+
+    @Test func `A pool that took too many malformed pushes reports room when it has answered them`() throws {
+        let fixture = try PoolFixture()
+        fixture.warmUp()
+        var roomReports = 0
+        fixture.recorder.onRoom = { _ in roomReports += 1 }
+        var tag: UInt64 = 0
+        while tag < 1_000, fixture.submit(tag, priority: 1) { tag += 1 }
+        #expect(tag == 256 && roomReports == 0)
+        // No push is in flight, so only the end of this turn can report room.
+        fixture.loop.turn(waitMilliseconds: 0)
+        #expect(fixture.recorder.count(.malformed) == 256 && roomReports == 1)
+    }
+
+    /// The open breaker permits no probe as long as a push is in flight. The last push in flight ends together with its
+    /// connection, and then the other connection can carry the probe.
+    @Test(arguments: [false, true]) func `An open breaker probes after a connection's end`(isGoAway: Bool) throws {
+        let fixture = try PoolFixture {
+            $0.connectionsMax = 2
+            $0.connectionsMin = 2
+            $0.breaker.forbiddenMax = 1
+            $0.breaker.probeMilliseconds = 1
+        }
+        fixture.warmUp(connections: 2)
+        var heldRequest: ServedRequest?
+        fixture.server.respond = {
+            guard heldRequest == nil else { return .status(403, reason: "InvalidProviderToken") }
+            heldRequest = $0
+            return nil
+        }
+        #expect(fixture.submit(1))
+        fixture.turn(until: { heldRequest != nil })
+        #expect(fixture.submit(2))
+        fixture.turn(until: { fixture.pool.breakerCause == .providerToken })
+        let probeAtMilliseconds = try #require(fixture.pool.breaker.probeAtMilliseconds)
+        fixture.turn(until: { fixture.loop.nowMilliseconds >= probeAtMilliseconds })
+        // The timer of the probe fires in this turn at the latest.
+        fixture.loop.turn(waitMilliseconds: 0)
+        #expect(!fixture.submit(3))
+        var hadRoom = false
+        fixture.recorder.onRoom = { _ in hadRoom = true }
+        let request = try #require(heldRequest)
+        if isGoAway {
+            request.connection.reply(.accepted, stream: request.stream)
+            request.connection.goAway(lastStream: request.stream, reason: "Shutdown")
+        } else {
+            request.connection.closeWithoutNotify()
+        }
+        // The pool must report room in the turn in which the connection ends, before it has another connection.
+        fixture.turn(until: { !fixture.recorder.closeCauses.isEmpty })
+        #expect(hadRoom && fixture.submit(3))
     }
 
     @Test func `A malformed push is answered at the end of the turn`() throws {

@@ -29,6 +29,19 @@ import Testing
         )
     }
 
+    private func stepWithoutLease(
+        _ storedToken: ProviderTokenRenewal.StoredToken?,
+        inUse: Int64? = nil,
+        refused: Int64? = nil
+    ) -> ProviderTokenRenewal.Step {
+        ProviderTokenRenewal.stepWithoutLease(
+            storedToken,
+            inUseIssuedAtSeconds: inUse,
+            refusedIssuedAtSeconds: refused,
+            unixSeconds: now
+        )
+    }
+
     @Test func `A token is renewed after 35 minutes`() {
         #expect(step(nil) == .renew)
         #expect(step(storedToken(ageSeconds: 2_100)) == .renew)
@@ -46,13 +59,7 @@ import Testing
     @Test(arguments: [-301, 3_300, 100_000] as [Int64])
     func `A token that the process's own clock does not allow is neither used nor replaced`(age: Int64) {
         #expect(step(storedToken(ageSeconds: 60, iat: now - age)) == .keep)
-        #expect(
-            ProviderTokenRenewal.stepWithoutLease(
-                storedToken(ageSeconds: 60, iat: now - age),
-                inUseIssuedAtSeconds: nil,
-                unixSeconds: now
-            ) == .keep
-        )
+        #expect(stepWithoutLease(storedToken(ageSeconds: 60, iat: now - age)) == .keep)
     }
 
     @Test(arguments: [-300, 3_299] as [Int64])
@@ -63,6 +70,9 @@ import Testing
     @Test func `A token that was refused is not used again`() {
         #expect(step(storedToken(ageSeconds: 60), refused: now - 60) == .keep)
         #expect(step(storedToken(ageSeconds: 60), refused: now - 61) != .keep)
+        // The token's renewal is due, and another process signs.
+        #expect(stepWithoutLease(storedToken(ageSeconds: 2_500), refused: now - 2_500) == .keep)
+        #expect(stepWithoutLease(storedToken(ageSeconds: 2_500), refused: now - 2_501) != .keep)
     }
 
     @Test func `Another fleet's token is left alone`() {
@@ -72,15 +82,9 @@ import Testing
     @Test func `A process without a token uses the old one while another process signs`() {
         let oldToken = storedToken(ageSeconds: 2_500)
         let token = SharedToken(text: "a.b.c", issuedAtSeconds: now - 2_500)
-        #expect(
-            ProviderTokenRenewal.stepWithoutLease(oldToken, inUseIssuedAtSeconds: nil, unixSeconds: now)
-                == .adopt(token)
-        )
-        #expect(
-            ProviderTokenRenewal.stepWithoutLease(oldToken, inUseIssuedAtSeconds: now - 2_500, unixSeconds: now)
-                == .keep
-        )
-        #expect(ProviderTokenRenewal.stepWithoutLease(nil, inUseIssuedAtSeconds: nil, unixSeconds: now) == .keep)
+        #expect(stepWithoutLease(oldToken) == .adopt(token))
+        #expect(stepWithoutLease(oldToken, inUse: now - 2_500) == .keep)
+        #expect(stepWithoutLease(nil) == .keep)
     }
 
     @Test(arguments: [

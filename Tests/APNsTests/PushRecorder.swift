@@ -8,7 +8,6 @@ struct RecordedResponse: Equatable {
     var reason: Reason
     var reasonText: String
     var timestampMilliseconds: Int64
-    var retryAfterSeconds: Int32
     var wasSent: Bool
     var connection: UInt32
     var disposition: ResponseDisposition
@@ -33,7 +32,6 @@ final class PushRecorder: PushHandler {
                     reason: response.reason,
                     reasonText: String(decoding: response.reasonText, as: UTF8.self),
                     timestampMilliseconds: response.timestampMilliseconds,
-                    retryAfterSeconds: response.retryAfterSeconds,
                     wasSent: response.sentAtMilliseconds > 0,
                     connection: response.connection,
                     disposition: response.disposition,

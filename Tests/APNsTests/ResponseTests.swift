@@ -177,16 +177,6 @@ import Testing
         }
     }
 
-    @Test func `Retry-After is used if it is a number of seconds`() throws {
-        let fixture = try PoolFixture()
-        fixture.warmUp()
-        var values = ["120", "999999999", "-1", "Wed, 21 Oct 2026 07:28:00 GMT", ""]
-        fixture.server.respond = { _ in Reply(fields: [(":status", "429"), ("retry-after", values.removeFirst())]) }
-        for tag in 0..<5 { #expect(fixture.submit(UInt64(tag))) }
-        fixture.turn(until: { fixture.pool.pushesInFlight == 0 })
-        #expect(try (0..<5).map { try fixture.recorder.only($0).retryAfterSeconds } == [120, -1, -1, -1, -1])
-    }
-
     @Test func `An oversized header list resets only its stream`() throws {
         let fixture = try PoolFixture()
         fixture.warmUp()

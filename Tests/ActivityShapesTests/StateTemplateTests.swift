@@ -9,7 +9,7 @@ import Testing
 /// refuses.
 @Suite struct StateTemplateTests {
     private static func matches(_ templates: inout RecentStateTemplates, _ state: String) throws -> Bool {
-        try JudgesTests.record(state)
+        try DecodabilityTests.record(state)
             .withUnsafeBytes { bytes in
                 var last = ApsCache()
                 let command = try Command.decodeAnySize(bytes, recalling: &last, &templates)
@@ -26,7 +26,7 @@ import Testing
         throws
         -> Bool
     {
-        try JudgesTests.record(state)
+        try DecodabilityTests.record(state)
             .withUnsafeBytes { bytes in
                 let command = try Command.decode(bytes)
                 do throws(ContractMismatch) {
@@ -39,7 +39,7 @@ import Testing
     }
 
     @Test(arguments: 1...4) func `What matches a template fits when it is walked`(seed: UInt64) throws {
-        let contract = try JudgesTests.contract()
+        let contract = try DecodabilityTests.contract()
         defer { contract.deallocate() }
         let example = try JSONSerialization.jsonObject(with: JSONEncoder().encode(RideState()))
         var randomness = SplitMix64(seed: seed)
@@ -68,12 +68,12 @@ import Testing
         )
     }
 
-    /// Replaces bytes of a record whose state has a known template (its keys in order). The result may be no
-    /// JSON.
+    /// Replaces, inserts or deletes bytes of a record whose state has a known template (its keys in order). The result
+    /// may not be JSON.
     @Test(arguments: 1...4) func `The decoder reads the same with templates and without`(seed: UInt64) throws {
-        let contract = try JudgesTests.contract()
+        let contract = try DecodabilityTests.contract()
         defer { contract.deallocate() }
-        let example = JudgesTests.record(
+        let example = DecodabilityTests.record(
             JSONTree(try JSONSerialization.jsonObject(with: JSONEncoder().encode(RideState()))).text
         )
         var randomness = SplitMix64(seed: seed)
@@ -129,7 +129,7 @@ import Testing
     /// each key with all earlier keys. For a large value this would take too long, so the check learns no
     /// template.
     @Test func `A value that is larger than any body has no template`() throws {
-        let contract = try JudgesTests.contract()
+        let contract = try DecodabilityTests.contract()
         defer { contract.deallocate() }
         var templates = RecentStateTemplates(isNeeded: true)
         let state = String(decoding: try JSONEncoder().encode(RideState()), as: UTF8.self)

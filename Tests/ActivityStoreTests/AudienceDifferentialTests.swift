@@ -46,7 +46,7 @@ import Testing
             }
         }
         #expect(grantsWithChannels > 20)
-        let segmentVerdicts: Set<AudienceVerdict> = [.pages, .page, .joined]
+        let segmentVerdicts: Set<AudienceVerdict> = [.pages, .page, .appended]
         #expect(verdicts == Set(AudienceVerdict.allCases).subtracting(segmentVerdicts))
     }
 
@@ -101,7 +101,7 @@ import Testing
                 for _ in 0..<random.below(800) {
                     let entry = Self.entry(&random, now: model.nowMilliseconds)
                     let reply = try caller.perform(.append(entry), audience: audience)
-                    #expect(reply.verdict == .joined)
+                    #expect(reply.verdict == .appended)
                     _ = model.perform(
                         AudienceCall(tag: 0, app: AudienceScene.app, audience: audience, operation: .append(entry))
                     )
@@ -156,7 +156,7 @@ struct RecordHistory {
 
     private static let pace = Policy.Pace(
         spacingMilliseconds: 1_000,
-        throttledSpacingMaxMilliseconds: 60_000,
+        throttledSpacingMillisecondsMax: 60_000,
         throttleRecoveryMilliseconds: 60_000,
         budget: Policy.Bucket(pushes: 3, refillPerHour: 7, reservedForAlerts: 1),
         frequentBudget: Policy.Bucket(pushes: 5, refillPerHour: 1_000, reservedForAlerts: 2)
@@ -164,9 +164,9 @@ struct RecordHistory {
 
     /// Returns how a channel changes between two calls: its environment, and the new channel, or nil if the
     /// channel is deleted. Returns nil if nothing changes, as in most cases.
-    mutating func nextChannel() -> (AudienceChannel?, DeviceEnvironment)? {
+    mutating func nextChannel() -> (AudienceChannel?, APNsEnvironment)? {
         guard random.below(8) == 0 else { return nil }
-        let environment: DeviceEnvironment = random.below(2) == 0 ? .production : .sandbox
+        let environment: APNsEnvironment = random.below(2) == 0 ? .production : .sandbox
         guard random.below(4) > 0, let identifier = ChannelIdentifier("dHN0LXNyY2gtY2hubA==") else {
             return (nil, environment)
         }
@@ -258,12 +258,12 @@ extension RedisServer {
     /// nil, deletes it.
     fileprivate func set(
         _ channel: AudienceChannel?,
-        in environment: DeviceEnvironment,
+        in environment: APNsEnvironment,
         of audience: AudienceDigest
     ) throws {
-        var memory = [UInt8](repeating: 0, count: AudienceKey.bytesMax)
+        var memory = [UInt8](repeating: 0, count: AudienceStoreKey.bytesMax)
         let count = memory.withUnsafeMutableBytes { memory in
-            AudienceScene.app.withUnsafeBytes { AudienceKey.write(app: $0, audience, to: memory) }
+            AudienceScene.app.withUnsafeBytes { AudienceStoreKey.write(app: $0, audience, to: memory) }
         }
         let key = Array(memory[..<(try #require(count))])
         let field = Array((environment == .production ? "hp" : "hs").utf8)

@@ -16,7 +16,7 @@ import Testing
             model.nowMilliseconds += Int64(random.below(2_000))
             // All members are in one segment, so that it has many pages.
             let scene = AudienceScene(random: &random, member: random.below(3_600), now: model.nowMilliseconds)
-            #expect(model.perform(scene.call(.append(scene.entry))).verdict == .joined)
+            #expect(model.perform(scene.call(.append(scene.entry))).verdict == .appended)
             members[scene.entry.identifier] = scene.entry.isLeaving ? nil : scene.entry.token
             if number % 1_000 == 999 { try expectMembers(of: model, members) }
         }
@@ -50,7 +50,7 @@ import Testing
                 let scene = AudienceScene(random: &random, joining: round * 60 + member, now: model.nowMilliseconds)
                 _ = model.perform(scene.call(.append(scene.entry)))
             }
-            model.nowMilliseconds += PageLimits.activityEntryAgeMaxMilliseconds + 1
+            model.nowMilliseconds += PageLimits.activityEntryAgeMillisecondsMax + 1
         }
         #expect(AudienceScene.bounds(&model).count <= 4)
     }
@@ -130,17 +130,17 @@ struct AudienceScene {
 
     /// The keys of segment 0: its first page and its directory.
     static let firstPage = page(0)
-    static let directory = key([AudienceKey.directoryLetter])
+    static let directory = key([AudienceStoreKey.directoryLetter])
 
     static func page(_ lowerBound: UInt32) -> [UInt8] {
-        let suffix = AudienceKey.pageSuffix(lowerBound)
+        let suffix = AudienceStoreKey.pageSuffix(lowerBound)
         return key(suffix.indices.map { suffix[$0] })
     }
 
     private static func key(_ suffix: [UInt8]) -> [UInt8] {
-        var memory = [UInt8](repeating: 0, count: AudienceKey.bytesMax)
+        var memory = [UInt8](repeating: 0, count: AudienceStoreKey.bytesMax)
         let count = memory.withUnsafeMutableBytes { memory in
-            app.withUnsafeBytes { AudienceKey.write(app: $0, audience, segment: 0, to: memory) }
+            app.withUnsafeBytes { AudienceStoreKey.write(app: $0, audience, segment: 0, to: memory) }
         }
         return Array(memory[..<(count ?? 0)]) + suffix
     }

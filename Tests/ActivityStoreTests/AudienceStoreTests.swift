@@ -149,7 +149,7 @@ import Testing
         }
         #expect(caller.lossCodes.isEmpty)
         server.command("FLUSHALL")
-        #expect(try caller.perform(.append(entry)).verdict == .joined)
+        #expect(try caller.perform(.append(entry)).verdict == .appended)
     }
 
     @Test func `Joins whose server goes away fail once each, and can be repeated`() throws {
@@ -225,16 +225,16 @@ import Testing
         #expect(caller.failures.isEmpty)
     }
 
-    @Test func `A crowd of joins to one page get an answer each, and leave a readable page`() throws {
+    @Test func `A crowd of joins to one page get a reply each, and leave a readable page`() throws {
         let caller = try AudienceCaller(try RedisServer())
         let entry = AudienceScene.entries(0..<1, at: caller.loop.wallMilliseconds)[0]
-        // These joins fill the lane's table of joins, so the store refuses the next join. A page has room for far
+        // These joins fill the lane's table of appends, so the store refuses the next join. A page has room for far
         // fewer entries.
-        for _ in 0..<JoinTable.capacity { _ = try caller.issue(.append(entry)) }
+        for _ in 0..<EntryAppendTable.capacity { _ = try caller.issue(.append(entry)) }
         #expect(caller.replies.isEmpty)
         #expect(AudienceScene.call(.append(entry)).withBorrowedBytes { caller.store.issue($0) } == .full)
         try caller.turnUntilQuiet()
-        #expect(caller.replies.count + caller.failures.count == JoinTable.capacity)
+        #expect(caller.replies.count + caller.failures.count == EntryAppendTable.capacity)
         #expect(caller.replies.count > PageLimits.bytesMax / StoredMember.bytesMax)
         #expect(caller.failures.values.allSatisfy { $0 == .busy })
         #expect(try caller.members() == AudienceScene.tokens([entry]))

@@ -14,7 +14,8 @@ import Testing
         try #require(SegmentRange(index: index, rangeCount: 256))
     }
 
-    /// Returns a server on which each range is claimed. The server counts commands from zero.
+    /// Returns a server on which the first `ranges` ranges are claimed, and a caller. The server counts commands from
+    /// zero.
     private func callerWithClaims(_ ranges: Int) throws -> (RedisServer, AudienceCaller) {
         let server = try RedisServer()
         let caller = try AudienceCaller(server)
@@ -63,7 +64,7 @@ import Testing
         let append = try caller.issue(.append(AudienceScene.entries(0..<1, at: 1)[0]))
         _ = try caller.issue(.checkpoint(range(0), claim: 0, text: [1]))
         try caller.turnUntilQuiet()
-        #expect(caller.failures.isEmpty && caller.replies[append]?.verdict == .joined)
+        #expect(caller.failures.isEmpty && caller.replies[append]?.verdict == .appended)
         #expect(try caller.perform(.claim(range(7), claim: 1)).bytes == long)
         #expect(try caller.perform(.claim(range(0), claim: 1)).bytes == [1])
         #expect(try caller.perform(.claim(range(0), claim: 1), audience: Self.otherAudience).bytes == [1])

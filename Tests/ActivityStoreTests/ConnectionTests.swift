@@ -246,7 +246,7 @@ import Testing
         caller.store.close()
     }
 
-    @Test func `A server that does not answer before the deadline is left, and found again`() throws {
+    @Test func `A server that does not reply before the deadline is left, and found again`() throws {
         let server = try RedisServer()
         var configuration = RedisConfiguration(url: try RedisURL(server.unixURL))
         configuration.responseDeadlineMilliseconds = 1_000

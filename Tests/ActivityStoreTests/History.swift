@@ -80,7 +80,7 @@ struct History {
     private static func pace(_ random: inout SplitMix64) -> Policy.Pace {
         Policy.Pace(
             spacingMilliseconds: random.pick([0, 0, 1, 1_000, 1_000, 3_600_000]),
-            throttledSpacingMaxMilliseconds: random.pick([0, 1_000, 4_000, 5_000, 3_600_000]),
+            throttledSpacingMillisecondsMax: random.pick([0, 1_000, 4_000, 5_000, 3_600_000]),
             throttleRecoveryMilliseconds: random.pick([1, 1_000, 60_000]),
             budget: bucket(&random),
             frequentBudget: bucket(&random)

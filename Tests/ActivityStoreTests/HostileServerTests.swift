@@ -7,7 +7,7 @@ import Testing
 @testable import ActivityStore
 @testable import Redis
 
-/// A server answers late, wrongly or not at all. Each call still ends exactly once, and calls end in their
+/// A server replies late, wrongly or not at all. Each call still ends exactly once, and calls end in their
 /// order.
 @Suite(.serialized, .ownThread) struct HostileServerTests {
     private let update = Operation.command(
@@ -219,7 +219,7 @@ import Testing
         caller.store.close()
     }
 
-    @Test func `No answer in time ends the connection, and it comes back`() throws {
+    @Test func `No reply in time ends the connection, and it comes back`() throws {
         // The server must complete the next handshake within the deadline, even on a busy machine.
         let (caller, _) = try connectedCaller(deadlineMilliseconds: 2_000)
         #expect(caller.store.issue(update, key: key, tag: 1) == .issued)
@@ -231,7 +231,7 @@ import Testing
         caller.store.close()
     }
 
-    @Test func `A handshake without an answer is given up`() throws {
+    @Test func `A handshake without a reply is given up`() throws {
         let loop = try EventLoop()
         let fake = try FakeRedis(loop: loop)
         fake.answer = { $0 == "INFO" ? nil : FakeRedis.defaultAnswer($0) }
@@ -260,8 +260,8 @@ import Testing
         let (caller, fake) = try connectedCaller(deadlineMilliseconds: 2_000)
         fake.answer = { $0 == "EVALSHA" ? "$9\r\nduplicate\r\n" : nil }
         #expect(caller.store.issue(update, key: key, tag: 1) == .issued)
-        // The call is sent and its answer arrives. Then the lane pauses for longer than the deadline, before
-        // it reads the answer.
+        // The call is sent and its reply arrives. Then the lane pauses for longer than the deadline, before
+        // it reads the reply.
         caller.loop.turn(waitMilliseconds: 0)
         caller.loop.turn(waitMilliseconds: 0)
         usleep(2_500_000)

@@ -12,7 +12,7 @@ import Testing
     private let token = OwnedToken(token: Array("0af7".utf8), environment: .sandbox, registeredAtMilliseconds: 5)
     private let pace = Policy.Pace(
         spacingMilliseconds: 1_000,
-        throttledSpacingMaxMilliseconds: 60_000,
+        throttledSpacingMillisecondsMax: 60_000,
         throttleRecoveryMilliseconds: 60_000,
         budget: .filling(intervalMilliseconds: 10_000, pushes: 3, reserved: 1),
         frequentBudget: .filling(intervalMilliseconds: 1_000, pushes: 5, reserved: 1)
@@ -40,7 +40,7 @@ import Testing
     @Test func `An activity's whole life is shown`() throws {
         let comparison = try ScriptComparison(nowMilliseconds: Self.now)
         func activity() throws -> ActivityInspection { try ActivityInspection(value: value(comparison)) }
-        #expect(try activity().newest == nil && activity().budget(pace, nowMilliseconds: Self.now).pushesLeft == 3)
+        #expect(try activity().newest == nil && activity().budget(pace, nowMilliseconds: Self.now).drawsLeft == 3)
 
         #expect(comparison.verdict(command(100, alert: true)) == .noToken)
         #expect(try activity().newest == .init(version: .at(100, 7), isEnd: false, state: .waiting))
@@ -59,7 +59,7 @@ import Testing
         #expect(shown.lastPush == .init(timestamp: 100, atMilliseconds: Self.now))
         #expect(shown.updatesUntilMilliseconds == Self.now + 28_800_999)
         let budget = shown.budget(pace, nowMilliseconds: Self.now)
-        #expect(budget.pushesLeft == 4 && budget.bucket == pace.frequentBudget)
+        #expect(budget.drawsLeft == 4 && budget.bucket == pace.frequentBudget)
         #expect(budget.fullAtMilliseconds == Self.now + 1_000)
         #expect(shown.budget(pace, nowMilliseconds: Self.now + 1_000).fullAtMilliseconds == nil)
 
@@ -110,7 +110,7 @@ import Testing
                 .init(activity: Array("match-1".utf8), version: .at(101), command: [1]),
             ]
         )
-        #expect(device.startBudget(pace.budget, nowMilliseconds: Self.now).pushesLeft == 2)
+        #expect(device.startBudget(pace.budget, nowMilliseconds: Self.now).drawsLeft == 2)
     }
 
     /// A value that is cut off anywhere, or has a byte that cannot be right, is refused with the name of the wrong

@@ -21,7 +21,7 @@ import Testing
     private func pace(spacing: Int64 = 0) -> Policy.Pace {
         Policy.Pace(
             spacingMilliseconds: spacing,
-            throttledSpacingMaxMilliseconds: 5_000,
+            throttledSpacingMillisecondsMax: 5_000,
             throttleRecoveryMilliseconds: 60_000,
             budget: .filling(intervalMilliseconds: 10_000, pushes: 3, reserved: 1),
             frequentBudget: .filling(intervalMilliseconds: 1_000, pushes: 5, reserved: 1)

@@ -15,7 +15,32 @@ import Testing
             try shared.set(["a", "b"].map { (Array($0.utf8), fields) }, timeToLiveMilliseconds: 60_000)
         }
         #expect(server.command("HGET", "b", "hp") == ["channel"])
-        let life = try #require(server.command("PTTL", "b").first.flatMap { Int64($0) })
-        #expect((1...60_000).contains(life))
+        #expect(try (1...60_000).contains(Self.lifeMilliseconds(of: "b", on: server)))
+    }
+
+    @Test func `A process neither extends nor ends a lease that another has taken since`() throws {
+        let server = try RedisServer()
+        let configuration = RedisConfiguration(url: try RedisURL(server.unixURL))
+        let former = try SharedHashes(configuration: configuration)
+        let next = try SharedHashes(configuration: configuration)
+        let key = Array("lease".utf8)
+        let lost = try #require(try former.acquireLease(key, milliseconds: 60_000))
+        let isTakenTwice = try next.acquireLease(key, milliseconds: 60_000) != nil
+        #expect(!isTakenTwice)
+        // The lease ends as if its time were over.
+        server.command("DEL", "lease")
+        let held = try #require(try next.acquireLease(key, milliseconds: 60_000))
+
+        try former.extendLease(lost, milliseconds: 600_000)
+        try former.releaseLease(lost)
+        #expect(try (1...60_000).contains(Self.lifeMilliseconds(of: "lease", on: server)))
+        try next.extendLease(held, milliseconds: 600_000)
+        #expect(try (60_001...600_000).contains(Self.lifeMilliseconds(of: "lease", on: server)))
+        try next.releaseLease(held)
+        #expect(try !former.isLeased(key))
+    }
+
+    private static func lifeMilliseconds(of key: String, on server: RedisServer) throws -> Int64 {
+        try #require(server.command("PTTL", key).first.flatMap { Int64($0) })
     }
 }

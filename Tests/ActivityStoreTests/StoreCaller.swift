@@ -31,7 +31,7 @@ final class StoreCaller: ActivityStoreHandler {
     /// Runs after each event is recorded.
     var onEvent: (Event) -> Void = { _ in }
     var lossReasons: [String] = []
-    /// The number of calls that each reply answered.
+    /// The number of calls to which each reply of Redis belonged.
     var answeredCallCounts: [Int] = []
     var roundTripMicrosecondsMax: Int64 = 0
     private let server: AnyObject?
@@ -240,7 +240,7 @@ extension Policy.Pace {
         let budget = Policy.Bucket.filling(intervalMilliseconds: 240_000, pushes: 15, reserved: 5)
         return Policy.Pace(
             spacingMilliseconds: milliseconds,
-            throttledSpacingMaxMilliseconds: 60_000,
+            throttledSpacingMillisecondsMax: 60_000,
             throttleRecoveryMilliseconds: 60_000,
             budget: budget,
             frequentBudget: .filling(intervalMilliseconds: 18_000, pushes: 200, reserved: 50)

@@ -55,27 +55,46 @@ struct AgreementTests {
         wallSeconds: { WorkerCore.now.wallSeconds }
     )
 
+    private static let commands =
+        ([
+            RecordText.update, .start, .end, .toAudience, .startOfAudience, .toChannel,
+            .toAudience.with("channel", "true"), .start.with("aps.input-push-token", "1"),
+            .start.with("aps.input-push-channel", #""Y2g=""#), .update.with("policy", "\"\(WorkerCore.policy)\""),
+            .start.with("aps.alert.title", #"{"loc-key":"GOAL","loc-args":["a","b"]}"#),
+            .update.with("payload", #"{"a":[1,{"b":null}]}"#),
+            .update.with("aps.new", #"{"a":[1.0,-0,1E+2,123456789012345678901234567890,0.10]}"#)
+                .with("aps.alert.new", "[]").with("aps.alert.body", #"{"loc-key":"k","loc-args":[],"new":{}}"#),
+            .end.with("aps.dismissal-date", "1790003600.75").with("aps.stale-date", "17900036e2"),
+            .update.with("aps.new", #"[1,{"a":null}]"#).with("activity", #""\u00e9\"é""#),
+        ] as [RecordText])
+        .map { Array($0.text.utf8) }
+
     @Test func `10,000 mutated commands get the same verdict from all`() throws {
-        let seeds =
-            ([
-                RecordText.update, .start, .end, .toAudience, .startOfAudience, .toChannel,
-                .toAudience.with("channel", "true"), .start.with("aps.input-push-token", "1"),
-                .start.with("aps.input-push-channel", #""Y2g=""#), .update.with("policy", "\"\(WorkerCore.policy)\""),
-                .start.with("aps.alert.title", #"{"loc-key":"GOAL","loc-args":["a","b"]}"#),
-                .update.with("payload", #"{"a":[1,{"b":null}]}"#),
-                .update.with("aps.new", #"{"a":[1.0,-0,1E+2,123456789012345678901234567890,0.10]}"#)
-                    .with("aps.alert.new", "[]").with("aps.alert.body", #"{"loc-key":"k","loc-args":[],"new":{}}"#),
-                .end.with("aps.dismissal-date", "1790003600.75").with("aps.stale-date", "17900036e2"),
-                .update.with("aps.new", #"[1,{"a":null}]"#).with("activity", #""\u00e9\"é""#),
-            ] as [RecordText])
-            .map { Array($0.text.utf8) }
-        let counts = try compare(.command, Mutation(randomness: SplitMix64(seed: 21), seeds: seeds))
+        let counts = try compare(.command, Mutation(randomness: SplitMix64(seed: 21), seeds: Self.commands))
         #expect(
             counts.acceptedByWorker > 1_000 && counts.acceptedByKit > 900
                 && counts.acceptedBySchema < Self.mutationCount - 1_000,
             "\(counts)"
         )
         #expect(counts.refusedByKitValidation > 100, "\(counts)")
+    }
+
+    /// A command that was read is written with all that was received. So the comparison of mutated commands does not
+    /// find a field that the kit does not write.
+    @Test func `The kit writes each field of a command from its own properties`() throws {
+        let localizedBody = RecordText.update.with("aps.alert.body", #"{"loc-key":"k","loc-args":["a"]}"#)
+        let commands = Self.commands + [Array(localizedBody.text.utf8)]
+        let written = try commands.reduce(into: Set<String>()) { written, command in
+            let value = try #require(FoundationValue(Kit.writeOwnFields(Data(command))))
+            written.formUnion(Self.paths(value))
+        }
+        let described = Set(RecordFormat.command.variants.flatMap { $0.shape.paths() }.map(\.path))
+        #expect(described.subtracting(written).isEmpty)
+    }
+
+    /// Returns the paths of all keys in a JSON object, joined with dots.
+    private static func paths(_ value: FoundationValue, _ prefix: String = "") -> [String] {
+        (value.object ?? [:]).flatMap { key, value in [prefix + key] + paths(value, "\(prefix)\(key).") }
     }
 
     @Test func `10,000 mutated registrations get the same verdict from all`() throws {

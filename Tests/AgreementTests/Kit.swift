@@ -1,6 +1,6 @@
-import CausewayRecords
 import Foundation
 
+@testable import CausewayRecords
 @testable import causeway
 
 /// Calls the kit (the library for app servers). Only this file imports it, because its types have the same
@@ -12,6 +12,12 @@ enum Kit {
         case .command: try LiveActivityCommand<JSONValue>(value: value).value()
         case .registration: try Registration(value: value).value()
         }
+    }
+
+    /// Returns the command as the kit writes it from its properties alone. ``rewrite(_:_:)`` also writes what the kit
+    /// received and has no property for.
+    static func writeOwnFields(_ value: Data) throws -> Data {
+        try LiveActivityCommand<JSONValue>(value: value).ownFields().text()
     }
 
     /// Returns the fields for which the kit would refuse to send the record.

@@ -6,7 +6,7 @@ struct WorkerCore {
     static let app = "com.example.scores"
     static let policy = "slow-1"
     static let now = Moment(monotonicMilliseconds: 5_000_000, wallMilliseconds: 1_790_000_100_000)
-    static let application = DeliveryConfiguration.Application(
+    static let appIndex = DeliveryConfiguration.App(
         bundleIdentifier: Array(app.utf8),
         hasProduction: true,
         hasSandbox: true
@@ -16,7 +16,7 @@ struct WorkerCore {
     ///
     /// Each record has a core of its own, so that it waits for no other record.
     static func refusal(of record: [UInt8], on topic: RecordTopic) -> String? {
-        var configuration = DeliveryConfiguration(applications: [application], seed: 7)
+        var configuration = DeliveryConfiguration(apps: [appIndex], seed: 7)
         configuration.policies.append(Policy(name: policy))
         configuration.recordsMax = 64
         configuration.ledgerWindowOffsets = 64

@@ -65,7 +65,7 @@ struct WorkerWriter {
             randomTextOrNil(), randomTextOrNil(), randomTextOrNil()
         )
         (result.audience, result.device, result.reason) = (randomTextOrNil(), randomTextOrNil(), randomTextOrNil())
-        if randomBool() { result.channel = (randomText(), randomCase(DeviceEnvironment.self)) }
+        if randomBool() { result.channel = (randomText(), randomCase(APNsEnvironment.self)) }
         (result.supersededCount, result.status) = (
             randomNumber(0...2), randomBool() ? UInt16(randomNumber(100...599)) : 0
         )
@@ -131,7 +131,7 @@ struct WorkerWriter {
     private mutating func broadcastResult() -> [UInt8] {
         guard let identifier = ChannelIdentifier(Self.channels[randomNumber(0...1)]) else { return [] }
         let channel = AudienceChannel(
-            environment: randomCase(DeviceEnvironment.self),
+            environment: randomCase(APNsEnvironment.self),
             storage: randomCase(ChannelStorage.self),
             identifier: identifier
         )
@@ -153,7 +153,7 @@ struct WorkerWriter {
             app: randomText(),
             address: randomBool() ? .activity(randomText()) : .device(randomText()),
             token: randomBytes(tokens),
-            environment: randomCase(DeviceEnvironment.self),
+            environment: randomCase(APNsEnvironment.self),
             reason: randomText(),
             invalidAtMilliseconds: Int64(randomNumber(1_000_000_000_000...4_000_000_000_000))
         )
@@ -163,7 +163,7 @@ struct WorkerWriter {
     mutating func channel() -> [UInt8] {
         var entry = ChannelEntry(
             app: "com.example.scores",
-            environment: "\(randomCase(DeviceEnvironment.self).name)",
+            environment: "\(randomCase(APNsEnvironment.self).name)",
             audience: ["m1", "é\"\\/"][randomNumber(0...1)],
             channel: Self.channels[randomNumber(0...1)],
             storage: randomBool() ? .newest : .none,

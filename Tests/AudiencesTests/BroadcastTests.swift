@@ -97,7 +97,7 @@ import Testing
 
     /// The end has an older version than the update before it. It is still sent, because an update never
     /// supersedes an end (R13). After the end, Kafka repeats the update.
-    @Test func `An update from before a later state is not sent again`() throws {
+    @Test func `After an end, a repeated update is not sent`() throws {
         let harness = RoundHarness()
         harness.appendCommand(5, channel: try channel())
         harness.send()
@@ -159,7 +159,7 @@ import Testing
         #expect(harness.committableOffset == 5 && harness.core.recordsInProgress == 0)
     }
 
-    @Test func `An old alert is not sent`() throws {
+    @Test func `An expired broadcast is not sent`() throws {
         let harness = RoundHarness()
         harness.appendCommand(1, hasAlert: true, channel: try channel())
         harness.settle()
@@ -170,6 +170,21 @@ import Testing
         }
         #expect(harness.send().isEmpty)
         #expect(outcome(of: 1, in: harness) == "expired")
+    }
+
+    /// The alert is older than the policy's limit of an hour. The state expires later.
+    @Test func `A broadcast that is sent late has no old alert`() throws {
+        let harness = RoundHarness()
+        let expiration = harness.now / 1_000 + 7_200
+        harness.appendCommand(1, hasAlert: true, channel: try channel(), expiration: expiration)
+        harness.settle()
+        #expect(harness.send().map(\.alert) == [1])
+        harness.answerPushes(.retryLater)
+        harness.pass(milliseconds: 3_700_000)
+        let sent = harness.send()
+        #expect(sent.map(\.content) == [1] && sent.map(\.alert) == [nil])
+        harness.answerPushes()
+        #expect(outcome(of: 1, in: harness) == "delivered")
     }
 
     /// After a fault of the service the broadcast is tried again. When the service accepts pushes again, the newest
@@ -214,20 +229,72 @@ import Testing
         let gone = try channel()
         #expect(
             harness.takeChannelNeeds() == [
-                ChannelNeed(kind: .lost(gone), application: 0, audience: RoundHarness.audience)
+                ChannelNeed(kind: .lost(gone), appIndex: 0, audience: RoundHarness.audience)
             ]
         )
         harness.appendCommand(2, channel: try channel())
         harness.pass(milliseconds: 5_000)
         #expect(harness.send().isEmpty)
         harness.core.channelKnown(
-            application: 0,
+            appIndex: 0,
             audience: RoundHarness.digest,
             try channel("bmV3"),
             now: harness.moment
         )
         #expect(harness.finish().map(\.member) == ["bmV3"])
         #expect([1, 2].map { outcome(of: $0, in: harness) } == ["superseded", "delivered"])
+    }
+
+    /// The keeper could not create a channel, or its answer was lost.
+    @Test(arguments: [true, false])
+    func `If no new channel comes, the core sends again after a minute, and asks again`(isRefused: Bool) throws {
+        let harness = RoundHarness()
+        let gone = try channel()
+        harness.appendCommand(1, channel: gone)
+        harness.settle()
+        harness.send()
+        harness.answerPushes(.channelGone, reason: "ChannelNotRegistered")
+        #expect(harness.takeChannelNeeds().count == 1)
+        if isRefused {
+            // The wait begins again with the refusal.
+            harness.pass(milliseconds: 10_000)
+            harness.core.channelRefused(
+                appIndex: 0,
+                audience: RoundHarness.digest,
+                environment: .production,
+                now: harness.moment
+            )
+        }
+        harness.pass(milliseconds: Audiences.otherChannelWaitMilliseconds - 1)
+        #expect(harness.send().isEmpty)
+        harness.pass(milliseconds: 1)
+        #expect(harness.send().map(\.content) == [1])
+        harness.answerPushes(.channelGone, reason: "ChannelNotRegistered")
+        #expect(
+            harness.takeChannelNeeds() == [
+                ChannelNeed(kind: .lost(gone), appIndex: 0, audience: RoundHarness.audience)
+            ]
+        )
+        #expect(outcome(of: 1, in: harness) == nil && harness.core.recordsInProgress == 1)
+    }
+
+    /// The push to the old channel was under way when the keeper named the new channel.
+    @Test func `A late answer of the old channel does not replace the new channel`() throws {
+        let harness = RoundHarness()
+        harness.appendCommand(1, channel: try channel())
+        harness.settle()
+        #expect(harness.send().map(\.member) == [Self.identifier])
+        harness.core.channelKnown(
+            appIndex: 0,
+            audience: RoundHarness.digest,
+            try channel("bmV3"),
+            now: harness.moment
+        )
+        harness.answerPushes(.channelGone, reason: "ChannelNotRegistered")
+        #expect(harness.takeChannelNeeds().isEmpty)
+        harness.pass(milliseconds: 1_000)
+        #expect(harness.finish().map(\.member) == ["bmV3"])
+        #expect(outcome(of: 1, in: harness) == "delivered")
     }
 
     /// A new channel has no subscribers, so an end on it would reach nobody.
@@ -254,7 +321,7 @@ import Testing
         #expect(harness.committableOffset == 3 && harness.core.recordsInProgress == 0)
     }
 
-    @Test func `The command's sum has its broadcasts`() throws {
+    @Test func `A command's result counts its members and its broadcasts`() throws {
         let harness = RoundHarness()
         harness.join(SimulatedNames.names[0][0])
         harness.appendCommand(1, channel: try channel(), broadcastCount: 1)
@@ -298,7 +365,7 @@ import Testing
         let harness = RoundHarness()
         harness.appendCommand(1, channel: try channel())
         harness.settle()
-        let pool = PoolIdentifier(application: 0, environment: .production)
+        let pool = PoolIdentifier(appIndex: 0, environment: .production)
         let offered = harness.core.nextPush(pool, inFlightMax: 10, now: harness.moment)
         harness.core.pushReturned(try #require(offered))
         let inFlight = harness.core.inFlight(pool)

@@ -25,7 +25,7 @@ import Testing
     ) -> [ChannelNeed.Kind] {
         let harness = RoundHarness(channelRule: rule)
         if let channel {
-            harness.store.set(channel, in: .production, of: RoundHarness.digest, app: RoundHarness.application)
+            harness.store.set(channel, in: .production, of: RoundHarness.digest, app: RoundHarness.app)
         }
         harness.handOver(1, event, expiration: expiration)
         harness.settle()
@@ -78,13 +78,12 @@ import Testing
         )
     }
 
-    /// The list of requests is limited, because the keeper may take none for a long time. A later command
-    /// repeats a request that the core dropped.
+    /// A later command repeats a request that the core dropped. (R4)
     @Test func `The number of channel requests is limited`() throws {
         let harness = RoundHarness(channelRule: rule("*"))
         let audience = RoundHarness.audience
         for _ in 0..<Audiences.channelNeedsMax + 10 {
-            audience.withUnsafeBytes { _ = harness.core.appendChannelNeed(.wanted, application: 0, audience: $0) }
+            audience.withUnsafeBytes { _ = harness.core.appendChannelNeed(.wanted, appIndex: 0, audience: $0) }
         }
         #expect(harness.takeChannelNeeds().count == Audiences.channelNeedsMax)
     }

@@ -5,29 +5,29 @@ import Testing
 @testable import Audiences
 @testable import Delivery
 
-/// A command waits for the channel that its audience lacks, but only for a limited time, and not if another command of
-/// the audience has waited without success in the last minute.
+/// A start or update waits for the channel that its audience lacks, but only for a limited time, and not if another
+/// command of the audience has waited without success in the last minute.
 @Suite struct ChannelWaitTests {
-    private func harness(_ environments: DeviceEnvironment...) -> RoundHarness {
+    private func harness(_ environments: APNsEnvironment...) -> RoundHarness {
         RoundHarness(channelRule: ChannelRule(patterns: ["*"], environments: environments))
     }
 
-    private func channel(_ environment: DeviceEnvironment = .production) throws -> AudienceChannel {
+    private func channel(_ environment: APNsEnvironment = .production) throws -> AudienceChannel {
         let identifier = try #require(ChannelIdentifier("Y2hhbm5lbA=="))
         return AudienceChannel(environment: environment, storage: .newest, identifier: identifier)
     }
 
     /// Writes the channel to the audience's record and notifies the core, as the `ChannelKeeper` does.
     private func create(_ channel: AudienceChannel, _ harness: RoundHarness) {
-        harness.store.set(channel, in: channel.environment, of: RoundHarness.digest, app: RoundHarness.application)
-        harness.core.channelKnown(application: 0, audience: RoundHarness.digest, channel, now: harness.moment)
+        harness.store.set(channel, in: channel.environment, of: RoundHarness.digest, app: RoundHarness.app)
+        harness.core.channelKnown(appIndex: 0, audience: RoundHarness.digest, channel, now: harness.moment)
         harness.settle()
     }
 
-    private func refuse(_ environment: DeviceEnvironment, _ harness: RoundHarness) {
+    private func refuse(_ environment: APNsEnvironment, _ harness: RoundHarness) {
         harness.core
             .channelRefused(
-                application: 0,
+                appIndex: 0,
                 audience: RoundHarness.digest,
                 environment: environment,
                 now: harness.moment
@@ -106,7 +106,7 @@ import Testing
         #expect(harness.instructions.allSatisfy { $0.channelAbsence == nil })
     }
 
-    @Test func `After a refusal a command does not wait`() {
+    @Test func `After a refusal a command waits no longer`() {
         let harness = harness(.production)
         handOver(1, to: harness)
         refuse(.production, harness)
@@ -153,12 +153,12 @@ import Testing
     }
 
     /// After a command has waited for a channel without success, its audience pauses: the next commands do
-    /// not wait. With 4,096 pauses the table is full, and no audience's commands wait.
+    /// not wait. With 4,096 pauses the table is full, and no further command of any audience waits.
     @Test func `A full table of pauses is emptied when the pauses are over`() {
         let harness = harness(.production)
         for other in 0..<Audiences.channelWaitPausesMax {
             let digest = Array("other \(other)".utf8).withUnsafeBytes { AudienceDigest(of: $0) }
-            harness.core.channelWaitPauses[AudienceKey(application: 7, digest: digest)] =
+            harness.core.channelWaitPauses[AudienceKey(appIndex: 7, digest: digest)] =
                 harness.moment.monotonicMilliseconds + Audiences.channelWaitPauseMilliseconds
         }
         handOver(1, to: harness)
@@ -170,7 +170,7 @@ import Testing
         #expect(harness.core.channelWaitPauses.isEmpty)
     }
 
-    @Test func `The command's result says that there was none`() {
+    @Test func `The command's result says that there was no channel`() {
         let harness = harness(.production)
         handOver(1, to: harness)
         harness.pass(milliseconds: Audiences.channelWaitMilliseconds)

@@ -5,9 +5,9 @@ import Testing
 
 @Suite struct FanoutKeyTests {
     /// All records of a range, and all of a channel, have the same key, so that they are in one partition.
-    @Test(arguments: [(nil, "12"), (.production, "p"), (.sandbox, "s")] as [(DeviceEnvironment?, String)])
+    @Test(arguments: [(nil, "12"), (.production, "p"), (.sandbox, "s")] as [(APNsEnvironment?, String)])
     func `A key has the audience's digest, and the range or the channel's environment`(
-        environment: DeviceEnvironment?,
+        environment: APNsEnvironment?,
         end: String
     ) {
         var writer = JSONWriter()

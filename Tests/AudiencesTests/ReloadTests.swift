@@ -6,15 +6,15 @@ import Testing
 
 /// A running core applies changed policies and retry pauses from the next command or retry on.
 @Suite struct ReloadTests {
-    private func settings(_ names: String..., retryMaxMilliseconds: Int64 = 300_000) -> ReloadableSettings {
+    private func settings(_ names: String..., retryMillisecondsMax: Int64 = 300_000) -> ReloadableSettings {
         var configuration = DeliveryConfiguration(
-            applications: RoundHarness.applications.map {
+            apps: RoundHarness.apps.map {
                 .init(bundleIdentifier: $0, hasProduction: true, hasSandbox: true)
             },
             seed: 1
         )
         configuration.policies = names.map { Policy(name: $0) }
-        configuration.retryMaxMilliseconds = retryMaxMilliseconds
+        configuration.retryMillisecondsMax = retryMillisecondsMax
         return configuration.settings
     }
 
@@ -29,12 +29,12 @@ import Testing
 
     @Test func `A shorter longest pause limits the pauses of members, and a longer one restores them`() {
         let harness = RoundHarness()
-        harness.core.apply(settings("default", retryMaxMilliseconds: 150))
-        #expect(harness.core.configuration.retryMaxMilliseconds == 150)
+        harness.core.apply(settings("default", retryMillisecondsMax: 150))
+        #expect(harness.core.configuration.retryMillisecondsMax == 150)
         let shortPauseMilliseconds = harness.core.retryPauseMilliseconds(attempts: 20)
         #expect(shortPauseMilliseconds <= 150)
         harness.core.apply(settings("default"))
-        #expect(harness.core.configuration.retryMaxMilliseconds == 60_000)
+        #expect(harness.core.configuration.retryMillisecondsMax == 60_000)
         let longPauseMilliseconds = harness.core.retryPauseMilliseconds(attempts: 20)
         #expect(longPauseMilliseconds >= 30_000)
     }

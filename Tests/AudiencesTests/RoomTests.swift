@@ -14,8 +14,8 @@ import Testing
 
     @Test func `Each outcome of a member and each change of a membership has a counter`() {
         #expect(MemberCounts().counts.count == MemberOutcome.allCases.count)
-        #expect(ApplicationQueues().memberOutcomeCounts.count == MemberOutcome.allCases.count)
-        #expect(ApplicationQueues().membershipChangeCounts.count == MembershipChangeKind.allCases.count)
+        #expect(AppQueues().memberOutcomeCounts.count == MemberOutcome.allCases.count)
+        #expect(AppQueues().membershipChangeCounts.count == MembershipChangeKind.allCases.count)
     }
 
     /// Returns a core with two apps. The first app's host does not answer; each of its audiences has one
@@ -23,7 +23,7 @@ import Testing
     private func harness(audiences: Int, window: Int = 1 << 16) -> RoundHarness {
         let harness = RoundHarness(recordBytesMax: Self.recordBytesMax, ledgerWindowOffsets: window)
         for number in 1...audiences { harness.join(Self.names[0], audience(number)) }
-        harness.join(Self.names[1], application: 1)
+        harness.join(Self.names[1], appIndex: 1)
         return harness
     }
 
@@ -37,8 +37,8 @@ import Testing
         #expect(harness.core.recordsInProgress + harness.passedOverCount == 200)
         #expect(harness.gauges.oldestRoundMilliseconds == 1_790_000_000_000)
         for number in 201...260 {
-            harness.appendCommand(number, application: 1)
-            #expect(harness.finish(application: 1).map(\.content) == [number])
+            harness.appendCommand(number, appIndex: 1)
+            #expect(harness.finish(appIndex: 1).map(\.content) == [number])
             harness.pass(milliseconds: 60_000 / 60)
         }
         #expect(harness.core.recordBytes <= Self.recordBytesMax)
@@ -47,7 +47,7 @@ import Testing
 
     /// Audiences with a round in progress get their newer versions. The other audiences' records are neither
     /// lost nor reordered.
-    @Test func `Skipped records are read again in their order`() {
+    @Test func `Records that were passed over are read again in their order`() {
         let harness = harness(audiences: 60)
         for round in 0..<5 {
             for number in 1...60 {
@@ -93,7 +93,8 @@ import Testing
 
     /// A worker died with two versions in progress. The next owner has room for the first version only. Later
     /// it has room again, and the second version continues at its recorded position.
-    @Test(arguments: [false, true]) func `A version skipped after a crash continues later`(hasParked: Bool) throws {
+    @Test(arguments: [false, true])
+    func `A version that is passed over after a crash continues later`(hasParked: Bool) throws {
         let lap = UInt64(1) << 40
         let parked = lap + UInt64(SimulatedNames.location(of: Self.names[2]).ordinal)
         var counts = MemberCounts()
@@ -130,8 +131,8 @@ import Testing
         harness.appendCommand(1, audience(1))
         harness.settle()
         for number in 2...100 {
-            harness.appendCommand(number, application: 1)
-            _ = harness.finish(application: 1)
+            harness.appendCommand(number, appIndex: 1)
+            _ = harness.finish(appIndex: 1)
             harness.pass(milliseconds: 1_000)
         }
         #expect(harness.committableOffset == 0)
@@ -140,7 +141,7 @@ import Testing
         _ = harness.finish()
         harness.pass(milliseconds: 10_000)
         harness.read()
-        #expect(harness.finish(application: 1).map(\.content) == [100])
+        #expect(harness.finish(appIndex: 1).map(\.content) == [100])
         harness.pass(milliseconds: 1_000)
         #expect(harness.committableOffset == 100)
     }
@@ -182,13 +183,13 @@ import Testing
             #expect(harness.finish().map(\.content) == [number])
             harness.pass(milliseconds: 1_000)
         }
-        harness.appendCommand(41, application: 1, channel: try channel())
-        #expect(harness.finish(application: 1).map(\.content) == [41])
+        harness.appendCommand(41, appIndex: 1, channel: try channel())
+        #expect(harness.finish(appIndex: 1).map(\.content) == [41])
         #expect(harness.core.channels.count == harness.core.channels.limit)
         // Kafka repeats the records of the ten channels that were used last.
         harness.log += harness.log.suffix(10)
         harness.read()
-        #expect(harness.finish().isEmpty && harness.finish(application: 1).isEmpty)
+        #expect(harness.finish().isEmpty && harness.finish(appIndex: 1).isEmpty)
         #expect(harness.passedOverCount == 0 && harness.committableOffset == 51)
     }
 

@@ -39,7 +39,7 @@ extension RoundHarness {
                         core.receiveCommand(
                             IncomingCommand(
                                 record: UInt32(number),
-                                application: 0,
+                                appIndex: 0,
                                 audience: audience,
                                 channelEnvironment: channel == nil ? nil : .production,
                                 requestsChannel: requestsChannel,

@@ -6,11 +6,11 @@ import LiveActivity
 
 /// One core with the store's model. The test decides when the store and APNs answer, and what APNs answers.
 final class RoundHarness {
-    static let application = Array("com.example.match".utf8)
+    static let app = Array("com.example.match".utf8)
     static let audience = Array("match-1".utf8)
     static let digest = audience.withUnsafeBytes { AudienceDigest(of: $0) }
-    static let secondApplication = Array("com.example.neighbour".utf8)
-    static let applications = [application, secondApplication]
+    static let secondApp = Array("com.example.neighbour".utf8)
+    static let apps = [app, secondApp]
 
     struct SentPush: Equatable {
         var member: String
@@ -74,7 +74,7 @@ final class RoundHarness {
         policy.expiration.alertSeconds = 3_600
         policy.expiration.updateSeconds = 3_600
         var configuration = AudiencesConfiguration(
-            applications: applications.map { .init(bundleIdentifier: $0, hasProduction: true, hasSandbox: true) },
+            apps: apps.map { .init(bundleIdentifier: $0, hasProduction: true, hasSandbox: true) },
             policies: [policy],
             seed: seed
         )
@@ -85,9 +85,9 @@ final class RoundHarness {
     func join(
         _ name: String,
         _ audience: String = "match-1",
-        application: Int = 0,
+        appIndex: Int = 0,
         kind: StoreSubjectKind = .activity,
-        environment: DeviceEnvironment = .production,
+        environment: APNsEnvironment = .production,
         supportsChannels: Bool = false
     ) {
         let token = String(repeating: "0", count: 60) + String(1_000 + namesByToken.count)
@@ -105,84 +105,12 @@ final class RoundHarness {
         )
         let digest = Array(audience.utf8).withUnsafeBytes { AudienceDigest(of: $0) }
         _ = store.perform(
-            AudienceCall(tag: 0, app: Self.applications[application], audience: digest, operation: .append(entry))
+            AudienceCall(tag: 0, app: Self.apps[appIndex], audience: digest, operation: .append(entry))
         )
     }
 
     func call(_ operation: AudienceCall<[UInt8]>.Operation) -> AudienceCall<[UInt8]> {
-        AudienceCall(tag: 0, app: Self.application, audience: Self.digest, operation: operation)
-    }
-
-    /// Appends a fan-out record of the only range or of a channel, as another worker would write it, and reads it.
-    func appendCommand(
-        _ number: Int,
-        event: Event = .update,
-        hasAlert: Bool = false,
-        _ audience: String = "match-1",
-        application: Int = 0,
-        channel: AudienceChannel? = nil,
-        broadcastCount: UInt8 = 0,
-        grantedTimestamp: Int64? = nil
-    ) {
-        let app = String(decoding: Self.applications[application], as: UTF8.self)
-        let alert = hasAlert ? "\"alert\":{\"title\":\"alert-\(number)\",\"body\":\"b\"}," : ""
-        let timestamp = 1_790_000_000 + Int64(number)
-        let value = Array(
-            "{\"app\":\"\(app)\",\"audience\":\"\(audience)\",\"id\":\"\(number)\",\"priority\":10,\"aps\":{\(alert)\"timestamp\":\(timestamp),\"event\":\"\(event)\",\"content-state\":{\"c\":\(number)}}}"
-                .utf8
-        )
-        guard let range = SegmentRange(index: 0, rangeCount: 1) else { return }
-        let grant = AudienceGrant(
-            timestamp: grantedTimestamp ?? timestamp,
-            priority: 5,
-            frequentPriority: 10,
-            isDemoted: false,
-            rangeCount: 1,
-            broadcastCount: broadcastCount
-        )
-        let instruction = FanoutInstruction(
-            range: range,
-            channel: channel,
-            grant: grant,
-            partition: 0,
-            offset: Int64(number),
-            admittedMilliseconds: now
-        )
-        log.append(SimulatedFanout(value: value, instruction: instruction))
-        read()
-    }
-
-    /// Admits and settles a version in the store's model, which then keeps its body for members that join.
-    func admit(_ number: Int, timestamp: Int64, hasAlert: Bool = false, isEnd: Bool = false) {
-        let alert = hasAlert ? "\"alert\":{\"title\":\"alert-\(number)\",\"body\":\"b\"}," : ""
-        let text = Array(
-            "{\"app\":\"com.example.match\",\"audience\":\"match-1\",\"sequence\":\(number),\"aps\":{\(alert)\"timestamp\":\(timestamp),\"event\":\"\(isEnd ? "end" : "update")\",\"content-state\":{\"c\":\(number)}}}"
-                .utf8
-        )
-        text.withUnsafeBytes { text in
-            guard let command = try? Command.decodeWrittenByCauseway(text) else { return }
-            var body = [UInt8](repeating: 0, count: command.bodyCount)
-            let layout = body.withUnsafeMutableBytes { Body.write(command, from: text, into: $0) }
-            let (quietBody, quietLayout) = body.withUnsafeBytes { Audiences.bodyWithoutAlert($0, layout) }
-            let stored = JoinerBody.storedBytes(quietBody.bytes, quietLayout)
-            let admission = AudienceAdmission<[UInt8]>(
-                version: command.version,
-                digest: UInt64(number),
-                pace: Policy(name: "default").pace,
-                isEnd: isEnd,
-                isStart: false,
-                requestsHighPriority: false,
-                mayUseReserve: false,
-                rangeCount: 1,
-                body: Array(stored.bytes),
-                expiration: now / 1_000 + 3_600
-            )
-            store.nowMilliseconds = now
-            _ = store.perform(call(.admit(admission)))
-            _ = store.perform(call(.settle(version: command.version)))
-            quietBody.free()
-            stored.free()
-        }
+        AudienceCall(tag: 0, app: Self.app, audience: Self.digest, operation: operation)
     }
 
     /// The numbers of members that joined, that left, and that were members before and registered again, in this order.
@@ -209,7 +137,7 @@ final class RoundHarness {
             name.withUTF8 { name in
                 token.withUTF8 { token in
                     let incoming = IncomingMembership(
-                        member: ChangingMember(record: record, application: 0, kind: .activity),
+                        member: ChangingMember(record: record, appIndex: 0, kind: .activity),
                         identifier: UnsafeRawBufferPointer(name),
                         joins: AudienceList(isLeaving ? none : digests),
                         wasMemberOfAll: wasMemberOfAll,
@@ -326,8 +254,8 @@ final class RoundHarness {
     ///
     /// - Parameter inFlightMax: how many pushes the pool may have in flight.
     @discardableResult
-    func send(atMost count: Int = .max, application: UInt16 = 0, inFlightMax: Int = 1_000) -> [SentPush] {
-        let pool = PoolIdentifier(application: application, environment: .production)
+    func send(atMost count: Int = .max, appIndex: UInt16 = 0, inFlightMax: Int = 1_000) -> [SentPush] {
+        let pool = PoolIdentifier(appIndex: appIndex, environment: .production)
         var sent: [SentPush] = []
         while sent.count < count, let push = core.nextPush(pool, inFlightMax: inFlightMax, now: moment) {
             let text = String(decoding: push.body, as: UTF8.self)
@@ -372,14 +300,14 @@ final class RoundHarness {
     }
 
     /// Sends and accepts pushes until none are left.
-    func finish(application: UInt16 = 0) -> [SentPush] {
+    func finish(appIndex: UInt16 = 0) -> [SentPush] {
         var all: [SentPush] = []
         var idleTurns = 0
         // `send` may return no push and still make the core read a parked member again. The next turn then returns
         // that member's push, so the loop ends only after two turns without a push.
         while idleTurns < 2 {
             settle()
-            let sent = send(application: application)
+            let sent = send(appIndex: appIndex)
             idleTurns = sent.isEmpty ? idleTurns + 1 : 0
             all += sent
             answerPushes()
@@ -389,7 +317,7 @@ final class RoundHarness {
 
     /// The gauges of the first app.
     var gauges: RoundGauges {
-        var gauges = Self.applications.map { _ in RoundGauges() }
+        var gauges = Self.apps.map { _ in RoundGauges() }
         core.addGauges(to: &gauges)
         return gauges[0]
     }

@@ -34,8 +34,8 @@ import Testing
     /// slot of another size shows the gap with other seeds.
     private static let knownGaps: [(SimulationParameters.Kind, UInt64)] = [(.channels, 1_182)]
 
-    @Test(arguments: knownGaps) func `A version is skipped after a crash`(kind: SimulationParameters.Kind, seed: UInt64)
-    {
+    @Test(arguments: knownGaps)
+    func `A version is passed over after a crash`(kind: SimulationParameters.Kind, seed: UInt64) {
         withKnownIssue { #expect(Simulation(seed: seed, kind: kind).run() == []) }
     }
 
@@ -60,7 +60,7 @@ import Testing
     }
 
     /// Some of the workers have room for only a few records.
-    @Test func `Records are skipped and read again`() {
+    @Test func `Records are passed over and read again`() {
         let rereadings = (1...20 as ClosedRange<UInt64>)
             .map { seed in
                 let simulation = Simulation(seed: seed, kind: .crashes)

@@ -5,14 +5,14 @@ import Testing
 @testable import Audiences
 @testable import Delivery
 
-/// The start of each device says how its activity gets updates: by the audience's channel, by an update token,
-/// or not at all.
+/// How the start of each device says how its activity gets updates: by the audience's channel, by an update token,
+/// or as the producer's dictionary says.
 @Suite struct StartChannelTests {
     private static let identifier = "Y2hhbm5lbA=="
 
-    private func channels(_ environments: DeviceEnvironment...) throws -> AudienceChannels {
+    private func channels(_ environments: APNsEnvironment...) throws -> AudienceChannels {
         let identifier = try #require(ChannelIdentifier(Self.identifier))
-        func channel(_ environment: DeviceEnvironment) -> AudienceChannel? {
+        func channel(_ environment: APNsEnvironment) -> AudienceChannel? {
             guard environments.contains(environment) else { return nil }
             return AudienceChannel(environment: environment, storage: .newest, identifier: identifier)
         }
@@ -23,7 +23,7 @@ import Testing
     private func addresses(_ members: String = "", on channels: AudienceChannels) throws -> [String: [String]] {
         let harness = RoundHarness()
         for (device, environment, supportsChannels) in [
-            ("new", DeviceEnvironment.production, true), ("old", .production, false), ("test-new", .sandbox, true),
+            ("new", APNsEnvironment.production, true), ("old", .production, false), ("test-new", .sandbox, true),
             ("test-old", .sandbox, false),
         ] {
             harness.join(device, kind: .device, environment: environment, supportsChannels: supportsChannels)
@@ -105,7 +105,7 @@ import Testing
     @Test func `The fanout records of a start name the channels`() throws {
         let harness = RoundHarness()
         let channels = try channels(.production)
-        harness.store.set(channels.production, in: .production, of: RoundHarness.digest, app: RoundHarness.application)
+        harness.store.set(channels.production, in: .production, of: RoundHarness.digest, app: RoundHarness.app)
         harness.handOver(1, .start)
         harness.settle()
         #expect(!harness.instructions.isEmpty)

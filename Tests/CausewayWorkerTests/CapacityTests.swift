@@ -44,6 +44,14 @@ struct CapacityTests {
         #expect(plan.kafkaInBytesPerSecond == 150_000 * 456)
     }
 
+    @Test func `Kafka's disk space is rounded up once`() throws {
+        // A command and its result have 906 B. One a second, in three copies for 4 h, takes 0.04 GiB.
+        let small = try CapacityPlan(demand: CapacityDemand(updatesPerMinute: 60, activities: 1_000))
+        #expect(small.kafkaStoredGibibytes == 1)
+        // 150,000 a second take 5,467.7 GiB.
+        #expect(try CapacityPlan(demand: CapacityPage.demand).kafkaStoredGibibytes == 5_468)
+    }
+
     @Test func `Activities that are started again need memory in Redis for their commands`() throws {
         var demand = CapacityDemand(updatesPerMinute: 60, activities: 1_000_000)
         let planWithoutRestarts = try CapacityPlan(demand: demand)

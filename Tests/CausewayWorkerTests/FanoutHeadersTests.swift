@@ -39,8 +39,8 @@ import Testing
         }
     }
 
-    @Test(arguments: [DeviceEnvironment.production, .sandbox], [ChannelStorage.none, .newest])
-    func `Headers keep what the sender of a broadcast needs`(environment: DeviceEnvironment, storage: ChannelStorage)
+    @Test(arguments: [APNsEnvironment.production, .sandbox], [ChannelStorage.none, .newest])
+    func `Headers keep what the sender of a broadcast needs`(environment: APNsEnvironment, storage: ChannelStorage)
         throws
     {
         let identifier = try #require(ChannelIdentifier("dHN0LXNyY2gtY2hubA=="))

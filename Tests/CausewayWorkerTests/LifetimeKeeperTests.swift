@@ -13,7 +13,7 @@ import Testing
 @testable import CausewayWorker
 @testable import Observability
 
-/// Lives that the `LifetimeKeeper` finds due but cannot produce a command for. (R34)
+/// Lives that the `LifetimeKeeper` finds due but cannot produce a command for. (R35)
 @Suite(.ownThread) struct LifetimeKeeperTests {
     /// When the lives of the tests began: a minute ago. The keeper forgets lives that began long ago.
     private let beganMilliseconds = Int64(Date().timeIntervalSince1970 * 1_000) - 60_000
@@ -155,7 +155,7 @@ import Testing
         )
         for _ in 1...4 { await scene.keeper.poll() }
         // The event shows that the keeper has found its own app's life: it forgets a life whose start Redis
-        // lacks. It would need Kafka only to produce a command.
+        // lacks. The keeper would need Kafka only to produce a command.
         #expect(scene.events[.lifetimeForgotten].count == 1)
         #expect(scene.namesInTimetable(number) == unknownAppCount)
     }
@@ -178,7 +178,7 @@ import Testing
     }
 }
 
-/// Which due activities of a page the keeper claims. (R34)
+/// Which due activities of a page the keeper claims. (R35)
 @Suite struct DueActivitiesTests {
     private static let now: Int64 = 1_790_000_000_000
 

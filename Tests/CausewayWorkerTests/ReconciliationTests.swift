@@ -74,6 +74,23 @@ struct ReconciliationTests {
 
     /// The outcome of two creations is unknown. APNs lists three unknown channels. At most two of them are ours, but
     /// the worker cannot know which ones, so it keeps all three unless an operator has unknown channels deleted.
+    @Test func `A young attempt is not resolved, because APNs may still carry it out`() {
+        var young = Self.intent(2)
+        young.createdAt = Self.now - Reconciliation.clockSkewMillisecondsMax + 1
+        #expect(reconciliation(listed: [], intents: [Self.intent(1), young]).resolvedIntents == [Self.intent(1)])
+    }
+
+    @Test func `A comparison for intents leaves the entries unchanged`() {
+        var comparison = reconciliation(
+            listed: ["o"],
+            entries: [Self.entry("x", "a")],
+            intents: [Self.intent(1)]
+        )
+        #expect(comparison.lostEntries.map(\.channel) == ["a"])
+        comparison.leaveEntriesUnchanged()
+        #expect(comparison.lostEntries.isEmpty && comparison.orphans == ["o"])
+    }
+
     @Test func `More unknown channels than attempts are reported and kept`() {
         let intents = [Self.intent(1), Self.intent(2)]
         let careful = reconciliation(listed: ["o", "p", "q"], intents: intents)
@@ -99,6 +116,22 @@ struct ReconciliationTests {
                 && reconciliation.resolvedIntents.isEmpty
                 && reconciliation.newForeignChannels.isEmpty
         )
+    }
+
+    @Test func `An intent needs one comparison that came a minute after it or later`() {
+        var content = Reconciliation.RegisterContent()
+        content.intents = [Self.intent(1)]
+        let createdAt = Self.intent(1).createdAt
+        #expect(!content.hasUncomparedIntent(nowMilliseconds: createdAt + 59_999))
+        #expect(content.hasUncomparedIntent(nowMilliseconds: createdAt + 60_000))
+        content.reconciledAtMilliseconds = createdAt + 59_999
+        #expect(content.hasUncomparedIntent(nowMilliseconds: Self.now))
+        content.reconciledAtMilliseconds = createdAt + 60_000
+        #expect(!content.hasUncomparedIntent(nowMilliseconds: Self.now))
+        content.reconciledAtMilliseconds = .min
+        #expect(!content.hasUncomparedIntent(nowMilliseconds: Self.now), "a time that no worker has written")
+        (content.intents, content.reconciledAtMilliseconds) = ([], nil)
+        #expect(!content.hasUncomparedIntent(nowMilliseconds: Self.now))
     }
 
     @Test func `A channel that somebody else deleted is lost, unless it is younger than the list`() {

@@ -9,7 +9,7 @@ import Testing
 
     private func table(end: Int64) -> (AssignmentTable, number: UInt32) {
         var table = AssignmentTable()
-        let number = table.insert(topicPartition, lane: 0)
+        let number = table.insert(topicPartition, lane: 0).assignmentNumber
         table.beginRereading(of: topicPartition, number: 9, endOffset: end)
         return (table, number)
     }
@@ -46,8 +46,8 @@ import Testing
         #expect(table[topicPartition]?.unsettledOffset == 100)
     }
 
-    /// Before a worker reads a new partition, the committed offset tells it which records are settled. If it then
-    /// reads from an earlier offset, it must still know this. Otherwise alerts would ring again.
+    /// Before a worker reads a new partition, the committed offset tells it which records are settled. If the worker
+    /// then reads from an earlier offset, it must still know these records. Otherwise alerts would ring again.
     @Test func `Records committed before the assignment count as settled`() {
         var table = AssignmentTable()
         _ = table.insert(topicPartition, lane: 0)

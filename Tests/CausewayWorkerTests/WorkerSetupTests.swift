@@ -2,6 +2,7 @@ import APNs
 import Delivery
 import Foundation
 import Kafka
+import LiveActivity
 import Logging
 import Observability
 import Reactor
@@ -11,9 +12,10 @@ import Testing
 @testable import CausewayConfiguration
 @testable import CausewayWorker
 
-/// What a worker sets up before a thread starts: keys with their ids, and the number of connections.
+/// What a worker sets up before a thread starts: keys with their ids, the settings of its lanes, and the number of
+/// connections.
 @Suite(.ownThread) struct WorkerSetupTests {
-    /// A directory with a signing key in it, deleted after the body.
+    /// Passes the body a directory with a signing key, and deletes the directory afterwards.
     private func withKey(_ body: (_ directory: String, _ keyFile: String) throws -> Void) throws {
         let directory = try TemporaryDirectory()
         try withExtendedLifetime(directory) { try body(directory.path, try writeKey("first", in: directory.path)) }
@@ -75,6 +77,37 @@ import Testing
         }
     }
 
+    @Test func `Each reloadable key of an app changes what the lanes are given`() throws {
+        try withKey { directory, keyFile in
+            let shapes = try Repository.text("Config/examples/match/shapes.json")
+            let otherShapes = "\(directory)/other-shapes.json"
+            try shapes.replacing("MatchAttributes", with: "OtherAttributes")
+                .write(toFile: otherShapes, atomically: true, encoding: .utf8)
+            // A new reloadable key needs another value here.
+            let values: [String: KeyValue] = [
+                "policy": .text("other"), "shapes.file": .text(otherShapes), "shapes.mode": .text("warn"),
+            ]
+            let keys = ConfigurationSchema.appKeys.filter(\.isReloadable)
+            #expect(Set(keys.map(\.name)) == Set(values.keys))
+
+            var runningConfiguration = try configuration(keyFile: keyFile)
+            runningConfiguration.policies.append(Policy(name: "other"))
+            runningConfiguration.apps[0].bundleId = "com.example.match"
+            runningConfiguration.apps[0].shapes.file = Repository.path("Config/examples/match/shapes.json")
+            let setup = try setup(runningConfiguration)
+            func settings(_ configuration: WorkerConfiguration) throws -> String {
+                setup.offerSettings(of: configuration)
+                return String(describing: try #require(setup.mailboxes[0].takeSettings()))
+            }
+            let runningSettings = try settings(runningConfiguration)
+            for key in keys {
+                var changedConfiguration = runningConfiguration
+                key.assign(&changedConfiguration.apps[0], try #require(values[key.name]))
+                #expect(try settings(changedConfiguration) != runningSettings, "\(key.name)")
+            }
+        }
+    }
+
     // MARK: - A key's id
 
     @Test func `A file beside the key has the key's id`() throws {
@@ -132,6 +165,22 @@ import Testing
             watch.poll()
             #expect(source.keyStatus.keyIdentifier == "KEY1234567")
             #expect(registry.condition.current.appsWithRejectedKey == [0])
+        }
+    }
+
+    /// The worker reads the keys before it watches their files.
+    @Test func `A key that was replaced before the watch began is offered`() throws {
+        try withKey { directory, keyFile in
+            let key = AppKey(teamIdentifier: "TEAM123456", configuredIdentifier: "KEY1234567", file: keyFile)
+            let configuration = try configuration(keyFile: keyFile)
+            let registry = try setup(configuration).registry
+            let log = SharedKindLog(logger: logger, events: registry.events)
+            let source = try WorkerSetup.signer(key)
+            let next = try String(contentsOfFile: self.writeKey("second", in: directory), encoding: .utf8)
+            try next.write(toFile: keyFile, atomically: true, encoding: .utf8)
+            var watch = KeyFileWatch([key: source], apps: configuration.apps, registry: registry, log: log)
+            watch.poll()
+            #expect(source.keyStatus.candidateIdentifier == "KEY1234567")
         }
     }
 

@@ -38,7 +38,13 @@ struct ChannelWorkerTests {
         }
     }
 
-    /// Runs the reconciliation until no creation can still be in progress.
+    /// Takes the lease for a kind of reconciliation, so that no worker begins one of this kind.
+    private func lease(_ name: String, _ scene: ChannelScene) throws {
+        let key = "{channels:\(ChannelScene.app):production}turn:\(name)"
+        #expect(try scene.redis.ask("SET", key, "test", "PX", "3600000").hasPrefix("OK"))
+    }
+
+    /// Repeats the reconciliation until no creation can still be in progress.
     private func reconcile(_ scene: ChannelScene) throws -> String {
         try scene.await("no creation is under way") {
             let run = try scene.run("reconcile")
@@ -54,6 +60,8 @@ struct ChannelWorkerTests {
         let foreign = try scene.createForeignChannel()
         let worker = try scene.startWorker(["CHANNELS_AUDIENCES": Self.audience], environment: Self.longRequestTimeout)
         try awaitFirstReconciliation(scene, noting: foreign)
+        // The test itself reconciles, so no worker may do so on account of the intent.
+        try lease("intents", scene)
 
         try scene.delayAnswers(milliseconds: 5_000)
         try scene.send(command(1))
@@ -88,6 +96,24 @@ struct ChannelWorkerTests {
         #expect(all.exitCode == 0 && all.output.contains("deleted without an owner: 1,"))
         #expect(try scene.channels() == [own] && registeredChannel(scene) == own)
         #expect(successor.terminate() == 0)
+    }
+
+    /// The sooner the comparison comes, the fewer channels of other programs can be mistaken for the channel of this
+    /// attempt. In the test, the daily comparison was three minutes ago, and the attempt began a minute later.
+    @Test func `A channel that an interrupted attempt left is deleted before the next daily reconciliation`() throws {
+        let scene = try ChannelScene()
+        let own = try scene.createChannel(of: "semifinal")
+        let orphan = try scene.createForeignChannel()
+        let now = Int64(Date().timeIntervalSince1970 * 1_000)
+        let intent = #"{"audience":"final","createdAt":\#(now - 120_000),"identifier":"1","worker":"host/1"}"#
+        let key = "{channels:\(ChannelScene.app):production}"
+        _ = try scene.redis.ask("HSET", key, "i:1", intent, "r:", "\(now - 180_000)")
+        try lease("daily", scene)
+        try #require(scene.channels() == [own, orphan])
+        let worker = try scene.startWorker(["CHANNELS_AUDIENCES": Self.audience])
+        try scene.await("the channel is deleted") { try scene.channels() == [own] ? true : nil }
+        try scene.await("the intent is removed") { try scene.redis.ask("HEXISTS", key, "i:1") == "0" ? true : nil }
+        #expect(worker.terminate() == 0)
     }
 
     /// The worker dies when the channel is in the register but not yet in the topic. No channel is lost, and
@@ -244,8 +270,8 @@ struct ChannelWorkerTests {
     /// audience has already ended.
     @Test func `An audience that ends while its channel is created keeps the channel no longer than others`() throws {
         let scene = try ChannelScene()
-        let worker = try scene.startWorker(["CHANNELS_AUDIENCES": Self.audience], environment: Self.longRequestTimeout)
         let foreign = try scene.createForeignChannel()
+        let worker = try scene.startWorker(["CHANNELS_AUDIENCES": Self.audience], environment: Self.longRequestTimeout)
         try awaitFirstReconciliation(scene, noting: foreign)
         try scene.delayAnswers(milliseconds: 5_000)
         try scene.send(command(1))
@@ -267,8 +293,8 @@ struct ChannelWorkerTests {
         throws
     {
         let scene = try ChannelScene()
-        let worker = try scene.startWorker(["CHANNELS_AUDIENCES": Self.audience], environment: Self.longRequestTimeout)
         let foreign = try scene.createForeignChannel()
+        let worker = try scene.startWorker(["CHANNELS_AUDIENCES": Self.audience], environment: Self.longRequestTimeout)
         try awaitFirstReconciliation(scene, noting: foreign)
         try scene.delayAnswers(milliseconds: 5_000)
         let creation = try RunningProgram(

@@ -34,8 +34,7 @@ struct HelpTests {
     private static let labCommands = SiblingProgram.lab.commands
 
     @Test(
-        arguments: ["worker", "send", "check", "inspect", "results", "topics", "replay", "configuration"]
-            .map { (ProgramRun.Program.causeway, $0) }
+        arguments: SiblingProgram.causeway.commands.map { (ProgramRun.Program.causeway, $0) }
             + labCommands.map { (.lab, $0) }
     )
     func `Every command explains itself with an example`(program: ProgramRun.Program, name: String) throws {

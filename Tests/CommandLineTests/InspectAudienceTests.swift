@@ -76,7 +76,7 @@ private final class AudienceStage {
             digest: UInt64(version.timestamp),
             pace: Policy.Pace(
                 spacingMilliseconds: 1,
-                throttledSpacingMaxMilliseconds: 1,
+                throttledSpacingMillisecondsMax: 1,
                 throttleRecoveryMilliseconds: 1,
                 budget: bucket,
                 frequentBudget: bucket

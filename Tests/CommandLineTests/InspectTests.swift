@@ -177,7 +177,7 @@ struct InspectTests {
         )
         #expect(refused.exitCode == 1)
         #expect(refused.errors.contains("lacks a permission"))
-        #expect(refused.errors.contains("+hgetall"))
+        for right in ["+hgetall", "+cluster|slots"] { #expect(refused.errors.contains(right)) }
         #expect(!refused.errors.contains("secret"))
         let silent = try scene.inspect(
             InspectScene.startedActivity,

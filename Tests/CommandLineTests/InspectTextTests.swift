@@ -63,8 +63,32 @@ struct InspectTextTests {
         )
         #expect(
             line("token") { $0.registeredAtMilliseconds = Self.now - 86_400_000 }
-                == "none; the last was unregistered or retired 1 d ago (2026-09-20 14:13:20)"
+                == "none; the last was unregistered 1 d ago (2026-09-20 14:13:20), or registered then and retired later"
         )
+    }
+
+    /// Redis keeps the time of a token that was unregistered or retired.
+    @Test func `A device's dead token has no time of registration`() throws {
+        let fields = [
+            (field: Array("t:MatchAttributes".utf8), value: Array("\(Self.now - 90_000)".utf8)),
+            (field: Array("t:RideAttributes".utf8), value: Array("\(Self.now - 90_000)pabcd".utf8)),
+        ]
+        let report = DeviceReport(
+            try DeviceInspection(fields: fields),
+            app: InspectedApp(bundleIdentifier: "com.example.match", policyName: "sports", policies: []),
+            device: "phone-7",
+            policy: Policy(name: "sports"),
+            nowMilliseconds: Self.now
+        )
+        let rows = report.lines()
+        #expect(rows.first { $0.hasPrefix("MatchAttributes") }?.contains("ago") == false)
+        #expect(rows.first { $0.hasPrefix("RideAttributes") }?.contains("1 min 30 s ago") == true)
+        let tokens = [
+            #"{"attributesType":"MatchAttributes","held":[],"sha256":null}"#,
+            #"{"attributesType":"RideAttributes","environment":"production","held":[],"registeredAt":1789999910000,"#
+                + #""sha256":"88d4266fd4e6"}"#,
+        ]
+        #expect(report.json["tokens"]?.line == "[\(tokens.joined(separator: ","))]")
     }
 
     @Test func `The newest version and its state`() {

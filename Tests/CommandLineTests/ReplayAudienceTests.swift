@@ -98,7 +98,7 @@ extension ReplayScene {
             digest: digest,
             pace: Policy.Pace(
                 spacingMilliseconds: 0,
-                throttledSpacingMaxMilliseconds: 0,
+                throttledSpacingMillisecondsMax: 0,
                 throttleRecoveryMilliseconds: 1,
                 budget: bucket,
                 frequentBudget: bucket

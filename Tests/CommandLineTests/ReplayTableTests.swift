@@ -18,12 +18,12 @@ struct ReplayTableTests {
         )
     }
 
-    /// Returns the commands that remain after merging, and why the others were replaced.
+    /// Returns the commands that remain after merging, and why the others were dropped.
     private func merge(_ commands: [(Event, Int64)]) -> (start: Int64?, state: Int64?, dropReasons: [ReplayReason]) {
         var table = ReplayTable(bytesMax: 1 << 20)
         var dropReasons: [ReplayReason] = []
         for (event, timestamp) in commands {
-            table.insert(candidate(event, timestamp), of: Self.activity, app: 0) { dropReasons.append($0) }
+            table.insert(candidate(event, timestamp), of: Self.activity, appIndex: 0) { dropReasons.append($0) }
         }
         let entry = table.entries[Self.activity]
         #expect(dropReasons.count + (entry?.start == nil ? 0 : 1) + (entry?.state == nil ? 0 : 1) == commands.count)
@@ -59,13 +59,15 @@ struct ReplayTableTests {
         var table = ReplayTable(bytesMax: 2 * (ReplayTable.entryBytes + 7 + 100))
         var dropReasons: [ReplayReason] = []
         for name in ["{app=a}", "{app=b}", "{app=c}"] {
-            table.insert(candidate(.update, 1, bytes: 100), of: Array(name.utf8), app: 0) { dropReasons.append($0) }
+            table.insert(candidate(.update, 1, bytes: 100), of: Array(name.utf8), appIndex: 0) {
+                dropReasons.append($0)
+            }
         }
         #expect(dropReasons == [.tableFull] && table.wasFull && table.entries.count == 2)
         #expect(table.bytes == table.bytesMax)
-        table.insert(candidate(.update, 2, bytes: 100), of: Self.activity, app: 0) { dropReasons.append($0) }
+        table.insert(candidate(.update, 2, bytes: 100), of: Self.activity, appIndex: 0) { dropReasons.append($0) }
         #expect(table.entries[Self.activity]?.state?.value.count == 100, "as large as the one before")
-        table.insert(candidate(.update, 3, bytes: 101), of: Self.activity, app: 0) { dropReasons.append($0) }
+        table.insert(candidate(.update, 3, bytes: 101), of: Self.activity, appIndex: 0) { dropReasons.append($0) }
         #expect(table.entries[Self.activity]?.state?.version.timestamp == 3)
         #expect(table.entries[Self.activity]?.state?.value.isEmpty == true)
         #expect(table.bytes == table.bytesMax - 100)

@@ -100,7 +100,7 @@ struct ReplayTests {
 
     @Test func `A command that Kafka refuses is settled as before, and is reported`() throws {
         let (scene, _) = try scene()
-        // Error 10 (MSG_SIZE_TOO_LARGE) forbids the client to repeat the produce request.
+        // librdkafka does not repeat a produce request that the broker refuses with error 10 (MSG_SIZE_TOO_LARGE).
         scene.broker.fail(.produce, with: [10, 10, 10, 10])
         let run = try scene.replay("send", "--from", "1h", "--activity", "failed", "--execute")
         #expect(run.exitCode == 1)
@@ -131,7 +131,7 @@ struct ReplayTests {
         #expect(report["sent"]?["failed"]?.integerValue == sent && report["isComplete"] == .boolean(false))
     }
 
-    @Test func `If Redis stops answering, the replay reports what was sent and how to continue`() throws {
+    @Test func `If Redis answers with an error, the replay reports what was sent and how to continue`() throws {
         let scene = try ReplayScene()
         let count = ReplayDecisions.batchSize + 1
         try scene.produce(commandsWithTokens(count, of: scene))

@@ -1,10 +1,31 @@
+import LiveActivity
 import Testbed
 import Testing
+
+@testable import causeway
 
 /// `causeway check` finds each fault of a record, although decoding ends at the first one: it repairs a copy.
 @Suite("causeway check, several faults in one record", .ownThread)
 struct SeveralFaultsTests {
-    /// The place of such a fault is the object, not the member.
+    @Test func `Each field that a producer may write has a sample for the repair`() {
+        let fields = Set(Field.allCases).subtracting(RecordRepair.samples.keys)
+        #expect(fields == [.record, .body, .alertTimestamp, .alertSequence])
+    }
+
+    @Test func `A wrong payload does not hide other faults`() throws {
+        let record =
+            #"{"app":"com.example.match","activity":"a","payload":7,"aps":{"event":"update","timestamp":1790000000,"#
+            + #""content-state":[]}}"#
+        let run = try ProgramRun.run("check", "--commands", "-", input: record)
+        #expect(
+            run.outputLines == [
+                "stdin:1: payload: must be an object (at byte 52)",
+                "stdin:1: aps.content-state: must be an object (at byte 117)",
+            ]
+        )
+    }
+
+    /// The place of this fault is the object, not the member that is not allowed.
     @Test func `A member that its event does not allow is named, and does not hide other faults`() throws {
         let record =
             #"{"app":"com.example.match","activity":"a","aps":{"event":"update","timestamp":1790000000,"#

@@ -2,7 +2,7 @@ import Foundation
 import Testbed
 import Testing
 
-/// `causeway topics` with an independent broker in Python (`Tests/Acceptance/topic-broker`), which reads
+/// `causeway topics` with an independent broker in Python (`Tests/Acceptance/tools/topic-broker`), which reads
 /// requests by Kafka's description of the protocol.
 @Suite("causeway topics", .timeLimit(.minutes(10)), .ownThread)
 struct TopicsTests {
@@ -16,7 +16,7 @@ struct TopicsTests {
             output = try directory.write("", to: "broker.out")
             process.executableURL = URL(fileURLWithPath: "/usr/bin/python3")
             process.arguments =
-                ["-B", Repository.path("Tests/Acceptance/topic-broker/broker.py")] + topics
+                ["-B", Repository.path("Tests/Acceptance/tools/topic-broker/broker.py")] + topics
             process.standardOutput = try FileHandle(forWritingTo: output)
             process.standardInput = FileHandle.nullDevice
             try process.start()

@@ -141,14 +141,14 @@ struct ConfigurationFaultTests {
 
     @Test func `All faults are reported at once, the file's first and in its order`() {
         let lines = faults(
-            of: "redis:\n  uri: x\nworker:\n  lanes: 999\n  retryMaxMilliseconds: no\n",
+            of: "redis:\n  uri: x\nworker:\n  lanes: 999\n  retryMillisecondsMax: no\n",
             environment: ["CAUSEWAY_WORKER_LANEZ": "1", "CAUSEWAY_LOG_LEVEL": "loud"]
         )
         #expect(
             lines == [
                 "c.yaml:2:3: redis.uri: is not a key; did you mean url?",
                 "c.yaml:4:10: worker.lanes: 999 is not in 0...256",
-                "c.yaml:5:25: worker.retryMaxMilliseconds: must be a whole number in 1000...3600000",
+                "c.yaml:5:25: worker.retryMillisecondsMax: must be a whole number in 1000...3600000",
                 "c.yaml: apps: must have 1 to 255 apps (or CAUSEWAY_APPS in the environment)",
                 "c.yaml: kafka.bootstrapServers: is required (or CAUSEWAY_KAFKA_BOOTSTRAP_SERVERS in the environment)",
                 "c.yaml: redis.url: is required (or CAUSEWAY_REDIS_URL in the environment)",

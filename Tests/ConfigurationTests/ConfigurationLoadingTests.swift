@@ -58,7 +58,7 @@ struct ConfigurationLoadingTests {
                   endSeconds: 60
               a_quiet-One:
             worker:
-              retryMaxMilliseconds: 1000
+              retryMillisecondsMax: 1000
             """
         )
         #expect(configuration.log.level == .debug)
@@ -67,7 +67,7 @@ struct ConfigurationLoadingTests {
         #expect(configuration.redis.caFile == "ca.pem")
         #expect(configuration.redis.passwordFile == nil)
         #expect(configuration.apns.endpoint(for: .sandbox).port == 8443)
-        #expect(configuration.worker.retryMaxMilliseconds == 1_000)
+        #expect(configuration.worker.retryMillisecondsMax == 1_000)
         var sports = Policy(name: "sports")
         sports.spacingMilliseconds = 5_000
         sports.budget.pushes = 20
@@ -92,7 +92,7 @@ struct ConfigurationLoadingTests {
 
     @Test func `The environment overrides the file, key by key`() throws {
         let configuration = try load(
-            smallestFile + "worker: {lanes: 3, retryMaxMilliseconds: 2000}\n",
+            smallestFile + "worker: {lanes: 3, retryMillisecondsMax: 2000}\n",
             environment: [
                 "CAUSEWAY_WORKER_LANES": "5",
                 "CAUSEWAY_KAFKA_GROUP_ID": "blue",
@@ -103,7 +103,7 @@ struct ConfigurationLoadingTests {
             ]
         )
         #expect(configuration.worker.lanes == 5)
-        #expect(configuration.worker.retryMaxMilliseconds == 2_000)
+        #expect(configuration.worker.retryMillisecondsMax == 2_000)
         #expect(configuration.kafka.groupId == "blue")
         #expect(configuration.kafka.consumer == [KafkaProperty(name: "fetch.min.bytes", value: "7")])
         #expect(configuration.apps[0].environments == [.production])

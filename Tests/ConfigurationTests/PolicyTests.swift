@@ -19,7 +19,7 @@ struct PolicyTests {
                 continue
             }
             // One above the lower bound: no default has this value, and no other key forbids it.
-            let value = key.name == "throttledSpacingMaxMilliseconds" ? 1_001 : range.lowerBound + 1
+            let value = range.lowerBound + 1
             let path = key.name.split(separator: ".")
             let body = path.count == 1 ? "\(path[0]): \(value)" : "\(path[0]): {\(path[1]): \(value)}"
             var text = smallestFile + "policies:\n  default: {startBudget: {pushes: 7}}\n  odd: {\(body)"
@@ -101,11 +101,11 @@ struct PolicyTests {
         ),
         (
             "spacingMilliseconds: 60001",
-            "c.yaml:13:26: policies.fast.spacingMilliseconds: 60001 is more than throttledSpacingMaxMilliseconds, which is 60000"
+            "c.yaml:13:26: policies.fast.spacingMilliseconds: 60001 is more than throttledSpacingMillisecondsMax, which is 60000"
         ),
         (
-            "throttledSpacingMaxMilliseconds: 1000\n    spacingMilliseconds: 1001",
-            "c.yaml:14:26: policies.fast.spacingMilliseconds: 1001 is more than throttledSpacingMaxMilliseconds, which is 1000"
+            "throttledSpacingMillisecondsMax: 1000\n    spacingMilliseconds: 1001",
+            "c.yaml:14:26: policies.fast.spacingMilliseconds: 1001 is more than throttledSpacingMillisecondsMax, which is 1000"
         ),
         (
             "expiration: {updateSeconds: 43201}",

@@ -59,13 +59,13 @@ struct PropertyFileTests {
             smallestFile,
             environment: ["CAUSEWAY_KAFKA_PROPERTY_FILES_SSL_KEY_PASSWORD": "/a/b"]
         )
-        #expect(configuration.kafka.propertyFiles == [KafkaPropertyFile(name: "ssl.key.password", path: "/a/b")])
+        #expect(configuration.kafka.propertyFiles == [PropertyValueFile(name: "ssl.key.password", path: "/a/b")])
         #expect(configuration.kafka.properties.isEmpty)
     }
 
     @Test func `An unreadable file is a fault that names the key and the file, and never the content`() throws {
         let directory = try Directory()
-        let long = try directory.file("long", Data(repeating: 0x61, count: KafkaPropertyFile.bytesMax + 1))
+        let long = try directory.file("long", Data(repeating: 0x61, count: PropertyValueFile.bytesMax + 1))
         let binary = try directory.file("binary", Data([0x61, 0xFF]))
         let empty = try directory.file("empty", Data("\n".utf8))
         let lines = faults(

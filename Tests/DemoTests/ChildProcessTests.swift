@@ -74,7 +74,7 @@ struct ChildProcessTests {
         #expect(child.wait(milliseconds: 60_000) == .exited(127))
     }
 
-    @Test func `What it costs`() throws {
+    @Test func `The usage of a process is read`() throws {
         let usage = try #require(ProcessUsage(identifier: getpid()))
         #expect(usage.residentPeakBytes > 1 << 20)
         #expect(ProcessUsage(stat: "no parenthesis", status: "", ticksPerSecond: 100) == nil)
@@ -84,10 +84,13 @@ struct ChildProcessTests {
 
 @Suite("The control client", .ownThread)
 struct ControlClientTests {
-    @Test func `The error names the address if nobody answers`() {
+    @Test(arguments: ["the simulator", "the worker"])
+    func `The error names the server and its address if nobody answers`(_ server: String) {
         // Nothing listens at port 1. A port that was free a moment ago would not do, because another test may
         // have taken it.
-        let error = #expect(throws: LabError.self) { try ControlClient(port: 1).request("GET", "/") }
+        let client = ControlClient(port: 1, server: server)
+        let error = #expect(throws: LabError.self) { try client.request("GET", "/") }
+        #expect(error?.reason.hasPrefix("GET / to \(server): ") == true)
         #expect(error?.reason.contains("127.0.0.1:1: ") == true)
     }
 }

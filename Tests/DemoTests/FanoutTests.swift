@@ -84,6 +84,25 @@ struct FanoutTests {
         #expect(results.resultRecords == 5 && results.outcomes.count == 2 && results.rangeSums.count == 1)
     }
 
+    @Test func `A command that expires on its way is not reported as never fanned out`() throws {
+        let results = try FanoutResults(bootstrapServers: "127.0.0.1:1")
+        defer { results.close() }
+        func problem(_ command: String, _ members: String) -> String? {
+            results.count(Array(#"{"command":"\#(command)","audience":"final",\#(members)}"#.utf8))
+            return results.outcomes[command]?.problem(of: command)
+        }
+        #expect(problem("a", #""outcome":"delivered","members":{"delivered":3}"#) == nil)
+        #expect(problem("b", #""outcome":"superseded","members":{"superseded":3}"#) == nil)
+        #expect(
+            problem("c", #""outcome":"expired","members":{"delivered":2,"expired":1}"#)
+                == "command c did not reach every member: its outcome is expired"
+        )
+        #expect(
+            problem("d", #""outcome":"invalid","reason":"audienceUnsupported""#)
+                == "the workers did not fan out command d: its outcome is invalid (audienceUnsupported)"
+        )
+    }
+
     @Test func `Single commands are counted by their phase`() throws {
         let results = try FanoutResults(bootstrapServers: "127.0.0.1:1")
         defer { results.close() }

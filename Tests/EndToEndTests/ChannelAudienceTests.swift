@@ -93,7 +93,7 @@ struct ChannelAudienceTests {
     /// Returns all channels that APNs has or had.
     private func channels(_ run: ExampleRun) throws -> [JSONObject] {
         let body = try ControlClient(port: run.deployment.simulator.controlPort)
-            .requestBody("GET", "/channels?app=\(Self.app)")
+            .successfulResponseBody("GET", "/channels?app=\(Self.app)")
         let object = try #require(try JSONSerialization.jsonObject(with: Data(body)) as? JSONObject)
         return try #require(object["channels"] as? [JSONObject])
     }

@@ -17,7 +17,7 @@ struct ChannelTests {
     /// Returns the channels that APNs has now, each with its number of broadcasts.
     private func channels(_ run: ExampleRun) throws -> [(channel: String, broadcasts: Int)] {
         let control = ControlClient(port: run.deployment.simulator.controlPort)
-        let body = try control.requestBody("GET", "/channels?app=com.example.ride")
+        let body = try control.successfulResponseBody("GET", "/channels?app=com.example.ride")
         let object = try #require(try JSONSerialization.jsonObject(with: Data(body)) as? JSONObject)
         return try #require(object["channels"] as? [JSONObject])
             .filter { $0["deletedAt"] == nil }
@@ -26,7 +26,8 @@ struct ChannelTests {
 
     /// Returns the section of /statusz that shows channels.
     private func status(_ run: ExampleRun) throws -> [JSONObject] {
-        let body = try ControlClient(port: run.deployment.httpPort).requestBody("GET", "/statusz?format=json")
+        let body = try ControlClient(port: run.deployment.httpPort, server: "the worker")
+            .successfulResponseBody("GET", "/statusz?format=json")
         let object = try #require(try JSONSerialization.jsonObject(with: Data(body)) as? JSONObject)
         return try #require(object["channels"] as? [JSONObject])
     }
@@ -74,7 +75,7 @@ struct ChannelTests {
 
             let control = ControlClient(port: run.deployment.simulator.controlPort)
             let gone = Array(#"{"app":"com.example.ride","channel":"\#(first)"}"#.utf8)
-            _ = try control.requestBody("POST", "/channels/delete", body: gone)
+            _ = try control.successfulResponseBody("POST", "/channels/delete", body: gone)
             number += 1
             try run.send(update(number))
             // The state that waits is sent to the new channel, without another command.

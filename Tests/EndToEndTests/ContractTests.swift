@@ -82,11 +82,17 @@ struct ContractTests {
             defer { run.close() }
             try run.send(try Self.trap("before"))
             try run.results.await(["before"], outcome: "held") { try run.deployment.check() }
+            let worker = try #require(run.deployment.worker)
+            let log = { try String(contentsOfFile: run.deployment.path("worker.log"), encoding: .utf8) }
+            try "{".write(toFile: run.deployment.path("shapes.json"), atomically: true, encoding: .utf8)
+            worker.signal(SIGHUP)
+            try run.await("the refusal of a faulty file of shapes") {
+                try log().contains("the configuration was not reloaded")
+            }
+            #expect(try log().contains("shapes.json: "))
             let shapes = try String(contentsOfFile: ExampleFiles("ride").path("shapes.json"), encoding: .utf8)
             try shapes.write(toFile: run.deployment.path("shapes.json"), atomically: true, encoding: .utf8)
-            let worker = try #require(run.deployment.worker)
             worker.signal(SIGHUP)
-            let log = { try String(contentsOfFile: run.deployment.path("worker.log"), encoding: .utf8) }
             try run.await("the reloading") { try log().contains("configuration reloaded") }
             var later = try Self.trap("after")
             var aps = try #require(later["aps"] as? JSONObject)

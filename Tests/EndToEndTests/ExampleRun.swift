@@ -18,8 +18,8 @@ final class ExampleRun {
     static var programs: ProgramFiles { get throws(LabError) { try ProgramFiles() } }
 
     /// - Parameters:
-    ///   - apps: a short name for each app, its bundle id and its shapes. The worker's configuration uses the
-    ///     short name.
+    ///   - apps: for each app: a short name, which the worker's configuration uses; the bundle id; and the path of the
+    ///     file with its shapes.
     ///   - broker: a broker that the test itself can stop; nil starts a broker as a process.
     ///   - configure: changes the worker's usual configuration; it also gets the deployment.
     init(
@@ -85,17 +85,17 @@ final class ExampleRun {
     /// For `configure`: the worker creates channels for the audiences that match the pattern, in one app.
     static func withChannels(
         _ audiences: String,
-        of application: String
+        of app: String
     ) -> (_ text: String, _ deployment: Deployment) throws -> String {
         { text, deployment in
             let port = "    port: \(deployment.simulator.apnsPort)\n"
             let management =
                 "    managementHost: localhost\n    managementPort: \(deployment.simulator.managementPort)\n"
-            let app = "    bundleId: \(application)\n"
+            let appLine = "    bundleId: \(app)\n"
             let channels = "    channels: {audiences: [\"\(audiences)\"], environments: [sandbox]}\n"
-            try #require(text.contains(port) && text.contains(app))
+            try #require(text.contains(port) && text.contains(appLine))
             return text.replacingOccurrences(of: port, with: port + management)
-                .replacingOccurrences(of: app, with: app + channels)
+                .replacingOccurrences(of: appLine, with: appLine + channels)
         }
     }
 
@@ -120,17 +120,17 @@ final class ExampleRun {
     @discardableResult
     func post(_ target: String, _ body: JSONObject) throws -> JSONObject {
         let json = try JSONSerialization.data(withJSONObject: body)
-        return try Self.object(phones.client.requestBody("POST", target, body: Array(json)))
+        return try Self.object(phones.client.successfulResponseBody("POST", target, body: Array(json)))
     }
 
     /// Replaces the faults of the simulated APNs.
     func setFaults(_ faults: JSONObject) throws {
         let json = try JSONSerialization.data(withJSONObject: faults)
-        _ = try phones.client.requestBody("PUT", "/faults", body: Array(json))
+        _ = try phones.client.successfulResponseBody("PUT", "/faults", body: Array(json))
     }
 
     func activity(_ identifier: String, app: String) throws -> JSONObject {
-        try Self.object(phones.client.requestBody("GET", "/activity?app=\(app)&activity=\(identifier)"))
+        try Self.object(phones.client.successfulResponseBody("GET", "/activity?app=\(app)&activity=\(identifier)"))
     }
 
     func registrations() throws -> [JSONObject] {

@@ -7,6 +7,8 @@ import Testbed
 /// The headers of each command's last result, by command, and the headers of all dead letters.
 final class HeaderLog: ConsumerHandler {
     private(set) var results: [String: [String: String]] = [:]
+    /// Of the results of commands to audiences, only those over all ranges and broadcasts.
+    private(set) var totals: [String: [String: String]] = [:]
     private(set) var deadLetters: [[String: String]] = []
     private let run: ExampleRun
     private var consumer: Consumer?
@@ -51,6 +53,7 @@ final class HeaderLog: ConsumerHandler {
             let command = object["command"] as? String
         else { return }
         results[command] = headers
+        if object["ranges"] != nil { totals[command] = headers }
     }
 
     func close() {

@@ -4,7 +4,7 @@ import Testing
 
 @testable import CausewayLab
 
-/// A policy limits the lifetime of activities, so the worker ends them with their last state. (R34)
+/// A policy limits the lifetime of activities, so the worker ends them with their last state. (R34, R35)
 @Suite("Lifetimes", .serialized, .timeLimit(.minutes(10)))
 struct LifetimeTests {
     private static let lifetimeSeconds = 12
@@ -113,11 +113,11 @@ struct LifetimeTests {
             defer { run.close() }
             let (order, _) = try run.startOrder()
             let fault = Array(#"{"reasonShares": {"ServiceUnavailable": 1}}"#.utf8)
-            _ = try run.phones.client.requestBody("PUT", "/faults", body: fault)
+            _ = try run.phones.client.successfulResponseBody("PUT", "/faults", body: fault)
             try run.awaitMetrics("a command that is deferred for 40 seconds", within: .seconds(120)) {
                 $0.sum("causeway_deferred_total") ?? 0 >= 10
             }
-            _ = try run.phones.client.requestBody("DELETE", "/faults")
+            _ = try run.phones.client.successfulResponseBody("DELETE", "/faults")
             try run.await("the end") {
                 try run.takeResults(milliseconds: 2)
                 return run.results.ends[order] != nil

@@ -110,7 +110,7 @@ struct MetricsTests {
 
     private func service(of run: ExampleRun) throws -> JSONObject {
         let client = ControlClient(port: run.deployment.simulator.controlPort)
-        let answer = try JSONSerialization.jsonObject(with: Data(try client.requestBody("GET", "/stats")))
+        let answer = try JSONSerialization.jsonObject(with: Data(try client.successfulResponseBody("GET", "/stats")))
         return try #require(answer as? JSONObject)
     }
 

@@ -64,8 +64,8 @@ struct OversizeTests {
             )
             try run.results.await(["never"], outcome: "invalid") { try run.takeResults(milliseconds: 20) }
             #expect(run.results.lastResult("never")?["reason"] as? String == "bodyTooLarge")
-            try run.awaitMetrics("the shortened bodies") {
-                $0.sum("causeway_bodies_trimmed_total", ["app": "ride"]) == 3
+            try run.awaitMetrics("the bodies with dropped fields") {
+                $0.sum("causeway_bodies_with_dropped_fields_total", ["app": "ride"]) == 3
             }
         }
     }

@@ -3,9 +3,9 @@ import Testbed
 
 @testable import CausewayLab
 
-/// An address at which nothing listens until `begin` starts `Tests/Acceptance/relay/relay.py`.
+/// An address at which nothing listens until `begin` starts `Tests/Acceptance/tools/relay/relay.py`.
 struct Relay {
-    private static let script = Repository.path("Tests/Acceptance/relay/relay.py")
+    private static let script = Repository.path("Tests/Acceptance/tools/relay/relay.py")
 
     let port: UInt16
 

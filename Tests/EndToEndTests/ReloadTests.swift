@@ -115,7 +115,7 @@ struct ReloadTests {
     }
 
     private static func policy(spacing: Int) -> String {
-        "policies: {default: {spacingMilliseconds: \(spacing), throttledSpacingMaxMilliseconds: 60000}}\n"
+        "policies: {default: {spacingMilliseconds: \(spacing), throttledSpacingMillisecondsMax: 60000}}\n"
     }
 }
 

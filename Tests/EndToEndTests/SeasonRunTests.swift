@@ -20,6 +20,7 @@ struct SeasonRunTests {
         let starts = Self.matches * Self.followers / 2
         #expect(figures.balls == balls)
         #expect(figures.commands == (balls + Self.matches) * Self.followers + starts)
+        #expect(figures.pushesBeforeSeason == starts && figures.pushes > starts)
         #expect(figures.outcomes.reduce(0) { $0 + $1.count } == figures.commands)
         #expect(figures.phones == Self.matches * Self.followers)
         #expect(figures.phonesWithFinalScore == figures.phones)

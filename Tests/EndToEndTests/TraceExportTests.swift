@@ -94,6 +94,70 @@ struct TraceExportTests {
         }
     }
 
+    /// APNs refuses the command's broadcast for the moment, until the range has ended.
+    @Test func `A command whose broadcast ends last names its own span in its result`() async throws {
+        try await onOwnThread {
+            let (run, collector) = try Self.run(
+                refusals: [],
+                samplesPerMillion: 0,
+                configure: ExampleRun.withChannels("ride-*", of: "com.example.ride")
+            )
+            defer { run.close() }
+            let log = try HeaderLog(run)
+            defer { log.close() }
+            // On a slow machine the first command may stop waiting for the channel, and be sent without it.
+            var number = 0
+            try run.await("a broadcast") {
+                number += 1
+                let identifier = try Self.sendUpdate(number, run)
+                return try Self.totals(of: identifier, run)["broadcasts"] != nil
+            }
+            try run.setFaults(["serviceUnavailableShare": 1])
+            let identifier = try Self.sendUpdate(number + 1, run, headers: [("traceparent", Self.sampled)])
+            let spans = try collector.await(3)
+            try run.setFaults([:])
+            try log.await { $0.totals[identifier] != nil }
+            #expect(try Self.totals(of: identifier, run)["broadcasts"] != nil)
+            let consume = try #require(spans.first { $0["name"] as? String == "consume causeway.commands" })
+            #expect(spans.contains { $0["name"] as? String == "consume causeway.fanout" })
+            let span = try #require(consume["spanId"] as? String)
+            let named = "00-4bf92f3577b34da6a3ce929d0e0e4736-\(span)-01"
+            #expect(log.totals[identifier] == ["traceparent": named])
+            try run.deployment.stopWorker(graceMilliseconds: 90_000)
+            #expect(try collector.spans().count == 3)
+        }
+    }
+
+    /// Sends an update for an audience that has a channel and no members.
+    private static func sendUpdate(
+        _ number: Int,
+        _ run: ExampleRun,
+        headers: [(name: StaticString, value: String)] = []
+    ) throws -> String {
+        let aps: JSONObject = [
+            "event": "update", "timestamp": Int(Date().timeIntervalSince1970), "relevance-score": number,
+            "content-state": ["status": "underway", "etaMinutes": number] as JSONObject,
+        ]
+        let identifier = "state-\(number)"
+        try run.send(
+            [
+                "app": "com.example.ride", "audience": "ride-all", "id": identifier, "sequence": number, "aps": aps,
+            ],
+            headers: headers
+        )
+        return identifier
+    }
+
+    /// Waits for the result of a command over all its ranges and broadcasts.
+    private static func totals(of command: String, _ run: ExampleRun) throws -> JSONObject {
+        func totals() -> JSONObject? { run.results.results[command]?.first { $0["ranges"] != nil } }
+        try run.await("the result of \(command)") {
+            try run.takeResults(milliseconds: 20)
+            return totals() != nil
+        }
+        return try #require(totals())
+    }
+
     @Test func `With a share of one million in a million, each command begins its own trace`() async throws {
         try await onOwnThread {
             let (run, collector) = try Self.run(refusals: [], samplesPerMillion: 1_000_000)
@@ -214,14 +278,17 @@ struct TraceExportTests {
 
     private static let authorization = "Bearer correct-horse-battery-staple"
 
-    private static func run(apps: [String] = ["ride"], refusals: [Int], samplesPerMillion: Int) throws -> (
-        ExampleRun, Collector
-    ) {
+    private static func run(
+        apps: [String] = ["ride"],
+        refusals: [Int],
+        samplesPerMillion: Int,
+        configure: (_ text: String, _ deployment: Deployment) throws -> String = { text, _ in text }
+    ) throws -> (ExampleRun, Collector) {
         var collector: Collector?
         let run = try ExampleRun(apps) { text, deployment in
             let made = try Collector(deployment, refusals: refusals)
             collector = made
-            return text + """
+            return try configure(text, deployment) + """
                 tracing:
                   endpoint: http://127.0.0.1:\(made.port)/base
                   samplesPerMillion: \(samplesPerMillion)
@@ -245,12 +312,12 @@ struct TraceExportTests {
     }
 }
 
-/// `Tests/Acceptance/collector/collector.py` as a process of a deployment.
+/// `Tests/Acceptance/tools/collector/collector.py` as a process of a deployment.
 private final class Collector {
     let port: Int
     private let file: String
     private let deployment: Deployment
-    private static let script = Repository.path("Tests/Acceptance/collector/collector.py")
+    private static let script = Repository.path("Tests/Acceptance/tools/collector/collector.py")
 
     init(_ deployment: Deployment, refusals: [Int], options: [String] = []) throws {
         self.deployment = deployment

@@ -122,7 +122,7 @@ struct ClientTests {
 
     @Test(arguments: [
         "https://127.0.0.1/", "127.0.0.1:80", "http://:80/", "http://[::zz]:80/", "http://127.0.0.1:0/",
-        "http://127.0.0.1:65536/",
+        "http://127.0.0.1:65536/", "http://127.0.0.1:+80/",
         "http://::1/", "http://a@127.0.0.1/", "http://127.0.0.1/a b", "", "http://",
     ])
     func `Other addresses are refused`(url: String) {

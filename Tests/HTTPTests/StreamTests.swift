@@ -148,4 +148,15 @@ struct StreamTests {
             #expect(client.rest() == "\r\n")
         }
     }
+
+    /// The server ends after a handler's thread has counted its stream, and before the thread announces the stream.
+    @Test func `A stream that is announced after the server's end has ended`() throws {
+        let inbox = try HTTPServerInbox(limits: Self.limits())
+        #expect(inbox.beginStream())
+        let stream = HTTPResponseStream(head: Self.eventStreamHead, inbox: inbox, connectionNumber: 1)
+        inbox.close()
+        inbox.post(.streamBegan(stream, connectionNumber: 1))
+        #expect(stream.hasEnded && stream.append([0]) == .ended)
+        #expect(inbox.usage == HTTPServerUsage())
+    }
 }

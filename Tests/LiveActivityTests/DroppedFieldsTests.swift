@@ -16,15 +16,15 @@ struct DroppedFieldsTests {
         RecordText.update.with("aps.content-state", state).with("payload", payload).text
     }
 
-    private static func trim(_ text: String, _ names: [String]) throws -> (text: String, dropped: String) {
+    private static func drop(_ text: String, _ names: [String]) throws -> (text: String, dropped: String) {
         let record = Record(text)
         let command = try Command.decodeAnySize(record.bytes)
         let fields = DroppedFields(names)
         var target = [UInt8](repeating: 0xAA, count: record.bytes.count)
-        let trimmed = target.withUnsafeMutableBytes { fields.trim(record.bytes, of: command, into: $0) }
+        let result = target.withUnsafeMutableBytes { fields.drop(from: record.bytes, of: command, into: $0) }
         return (
-            String(decoding: target[..<trimmed.byteCount], as: UTF8.self),
-            String(decoding: fields.nameList(of: trimmed), as: UTF8.self)
+            String(decoding: target[..<result.byteCount], as: UTF8.self),
+            String(decoding: fields.nameList(of: result), as: UTF8.self)
         )
     }
 
@@ -66,7 +66,7 @@ struct DroppedFieldsTests {
         expectedState: String,
         dropped: String
     ) throws {
-        let (text, reportedNames) = try Self.trim(Self.record(state), names)
+        let (text, reportedNames) = try Self.drop(Self.record(state), names)
         #expect(text == Self.record(expectedState))
         #expect(reportedNames == dropped)
     }
@@ -83,7 +83,7 @@ struct DroppedFieldsTests {
             )
             let record = Self.record(state, payload: #"{"p":"\#(padding)"}"#)
             #expect(try Record(record).commandOfAnySize().bodyCount == Limits.bodyBytes + surplus)
-            let (text, reportedNames) = try Self.trim(record, ["b", "gone", "a", "c"])
+            let (text, reportedNames) = try Self.drop(record, ["b", "gone", "a", "c"])
             #expect(reportedNames == dropped)
             #expect(try Record(text).command().fitsBodyLimit)
         }
@@ -92,20 +92,20 @@ struct DroppedFieldsTests {
     @Test func `A channel has the larger limit`() throws {
         let state = #"{"a":"\#(String(repeating: "x", count: 4_500))","b":1}"#
         let small = RecordText.toChannel.with("aps.content-state", state).text
-        #expect(try Self.trim(small, ["b"]).dropped.isEmpty)
+        #expect(try Self.drop(small, ["b"]).dropped.isEmpty)
         let large = RecordText.toChannel.with("aps.content-state", state)
             .with("payload", #"{"x":"\#(String(repeating: "x", count: 600))"}"#)
-        #expect(try Self.trim(large.text, ["b", "a"]).dropped == "b,a")
+        #expect(try Self.drop(large.text, ["b", "a"]).dropped == "b,a")
     }
 
-    @Test func `Only the content state is shortened`() throws {
+    @Test func `Only the content state loses fields`() throws {
         let start = RecordText.start.with("aps.attributes", #"{"a":1}"#).with("aps.content-state", #"{"b":1}"#)
             .with("payload", Self.endless)
-        let (text, dropped) = try Self.trim(start.text, ["a", "b"])
+        let (text, dropped) = try Self.drop(start.text, ["a", "b"])
         #expect(text == start.with("aps.content-state", "{}").text)
         #expect(dropped == "b")
         let end = RecordText.end.without("aps.content-state").with("payload", Self.endless)
-        #expect(try Self.trim(end.text, ["a"]) == (end.text, ""))
+        #expect(try Self.drop(end.text, ["a"]) == (end.text, ""))
     }
 
     @Test(arguments: [
@@ -121,12 +121,12 @@ struct DroppedFieldsTests {
 
     @Test func `Random states lose what Foundation's dictionaries lose`() throws {
         var random = SplitMix64(seed: 11)
-        var trimmedCount = 0
+        var droppedCount = 0
         for _ in 0..<4_000 {
             let state = Self.object(&random, depth: 0)
             let names = Array(Set((0..<Int.random(in: 1...4, using: &random)).map { _ in Self.path(&random) }))
             let record = Self.record(state)
-            let (text, dropped) = try Self.trim(record, names)
+            let (text, dropped) = try Self.drop(record, names)
             var expected = try Self.state(of: record)
             var reportedNames: [String] = []
             for name in names {
@@ -136,9 +136,9 @@ struct DroppedFieldsTests {
             }
             #expect(try Self.state(of: text) == expected, "\(state) without \(names)")
             #expect(dropped == reportedNames.joined(separator: ","), "\(state) without \(names)")
-            if !reportedNames.isEmpty { trimmedCount += 1 }
+            if !reportedNames.isEmpty { droppedCount += 1 }
         }
-        #expect(trimmedCount > 1_000, "many states have the fields")
+        #expect(droppedCount > 1_000, "many states have the fields")
     }
 
     private static func state(of record: String) throws -> NSDictionary {

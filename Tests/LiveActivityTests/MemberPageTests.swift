@@ -313,7 +313,7 @@ private struct PageBytes {
 private struct ReadMember: Equatable {
     var position: UInt32
     var kind: StoreSubjectKind
-    var environment: DeviceEnvironment
+    var environment: APNsEnvironment
     var frequentUpdates: Bool
     var supportsChannels: Bool
     var atMilliseconds: Int64

@@ -41,7 +41,7 @@ struct OwnChannelTests {
         let digests = Array("YWI=".utf8)
             .withUnsafeBytes { name in
                 [AudienceDigest(of: name)]
-                    + DeviceEnvironment.allCases.map { AudienceDigest(ofChannel: name, in: $0) }
+                    + APNsEnvironment.allCases.map { AudienceDigest(ofChannel: name, in: $0) }
             }
         #expect(Set(digests).count == 3)
     }

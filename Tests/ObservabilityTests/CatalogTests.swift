@@ -76,6 +76,13 @@ struct CatalogTests {
         #expect(page == MetricPage.markdown, "write it again: make metrics-page")
     }
 
+    /// No metric explains these values, because they concern a label and not a metric.
+    @Test func `The head of the page explains the label values that are no names of the configuration`() throws {
+        let page = MetricPage.markdown
+        let head = try #require(page.range(of: "\n## ").map { page[..<$0.lowerBound] })
+        for value in ["\"other\"", "\"(added)\""] { #expect(head.contains(value), "\(value)") }
+    }
+
     @Test func `The number of series stays small with the most apps`() {
         var labels = Fixture.labels
         labels.apps = (0..<255).map { "app\($0)" }

@@ -97,11 +97,12 @@ struct CollectionTests {
     }
 
     @Test func `The lane's and the Kafka thread's values of a partition are merged`() {
-        let readings = PartitionTotals.merged([
+        let readings = [
             PartitionReading(topic: 0, partition: 3, oldestUnsettledMilliseconds: 1_200, settledWatermark: 77),
             PartitionReading(topic: 0, partition: 1, oldestUnsettledMilliseconds: 0, settledWatermark: 5),
             PartitionReading(topic: 0, partition: 3, lag: 40),
-        ])
+        ]
+        .mergedByPartition()
         #expect(readings.map(\.partition) == [1, 3])
         #expect(
             readings[1].oldestUnsettledMilliseconds == 1_200 && readings[1].settledWatermark == 77

@@ -38,7 +38,7 @@ struct KindLogTests {
         let shared = SharedKindLog(logger: LogCollector().logger, events: registry.events)
         for _ in 0..<14 { shared(.configurationReloaded, ["changed": "nothing"]) }
         let loop = try EventLoop()
-        let pages = WorkerPages(registry: registry, logger: LogCollector().logger, loop: loop)
+        let pages = WorkerEndpoints(registry: registry, logger: LogCollector().logger, loop: loop)
         withExtendedLifetime(loop) {
             for number in 0..<13 { _ = pages.refusal(status: 400 + number) }
         }
@@ -143,7 +143,7 @@ struct KindLogTests {
             return log.log(kind, nowMilliseconds: 0, wallMilliseconds: 0, ["pool": "\(pool)"])
         }
         for _ in 0..<3 { _ = logLine(.apnsUntrusted, "first") }
-        for number in 0..<LogRepetition.subjectsMax { #expect(logLine(.apnsUntrusted, "\(number)")) }
+        for number in 0..<LogRepetitionLimiter.subjectsMax { #expect(logLine(.apnsUntrusted, "\(number)")) }
         var usedUp = KindLog(logger: collector.logger, events: events)
         func connect(_ pool: String) -> Bool {
             usedUp.log(.apnsConnected, nowMilliseconds: 0, wallMilliseconds: 0, ["pool": "\(pool)"])
@@ -156,31 +156,31 @@ struct KindLogTests {
     }
 
     @Test func `A replaced subject that comes again says how many of its lines were left out`() {
-        var repetition = LogRepetition()
-        func admit(_ pool: Int, at milliseconds: Int64) -> UInt64? {
-            repetition.admit(.apnsUntrusted, ["pool": "\(pool)"], nowMilliseconds: milliseconds)
+        var limiter = LogRepetitionLimiter()
+        func permit(_ pool: Int, at milliseconds: Int64) -> UInt64? {
+            limiter.permit(.apnsUntrusted, ["pool": "\(pool)"], nowMilliseconds: milliseconds)
         }
-        #expect(admit(0, at: 0) == 0 && admit(0, at: 1) == nil && admit(0, at: 2) == nil)
-        for pool in 1...LogRepetition.subjectsMax { #expect(admit(pool, at: 3) == 0) }
-        #expect(admit(0, at: 4) == 2)
+        #expect(permit(0, at: 0) == 0 && permit(0, at: 1) == nil && permit(0, at: 2) == nil)
+        for pool in 1...LogRepetitionLimiter.subjectsMax { #expect(permit(pool, at: 3) == 0) }
+        #expect(permit(0, at: 4) == 2)
     }
 
     @Test func `The number of subjects and of comparisons is limited`() {
-        var repetition = LogRepetition()
-        func admit(_ number: Int, at milliseconds: Int64) -> UInt64? {
-            repetition.admit(.kafkaError, ["error": "\(number)"], nowMilliseconds: milliseconds)
+        var limiter = LogRepetitionLimiter()
+        func permit(_ number: Int, at milliseconds: Int64) -> UInt64? {
+            limiter.permit(.kafkaError, ["error": "\(number)"], nowMilliseconds: milliseconds)
         }
-        for number in 0..<LogRepetition.subjectsMax { #expect(admit(number, at: Int64(number)) == 0) }
-        #expect(admit(0, at: 100) == nil)
+        for number in 0..<LogRepetitionLimiter.subjectsMax { #expect(permit(number, at: Int64(number)) == 0) }
+        #expect(permit(0, at: 100) == nil)
         // The log has no room for another subject, so it replaces the one that was seen longest ago.
-        #expect(admit(-1, at: 100) == 0 && admit(0, at: 101) == nil && admit(1, at: 101) == 0)
-        for pool in 0..<2 * LogRepetition.replacedFailuresMax {
-            _ = repetition.admit(.apnsUntrusted, ["pool": "\(pool)"], nowMilliseconds: 200)
+        #expect(permit(-1, at: 100) == 0 && permit(0, at: 101) == nil && permit(1, at: 101) == 0)
+        for pool in 0..<2 * LogRepetitionLimiter.replacedFailuresMax {
+            _ = limiter.permit(.apnsUntrusted, ["pool": "\(pool)"], nowMilliseconds: 200)
         }
-        let rememberedCount = (0..<2 * LogRepetition.replacedFailuresMax)
-            .count { repetition.forget([.apnsUntrusted], ["pool": "\($0)"]) != nil }
+        let rememberedCount = (0..<2 * LogRepetitionLimiter.replacedFailuresMax)
+            .count { limiter.forget([.apnsUntrusted], ["pool": "\($0)"]) != nil }
         // The log remembers `replacedFailuresMax` replaced failures, and one of these is an error of Kafka.
-        #expect(rememberedCount == LogRepetition.replacedFailuresMax - 1 + LogRepetition.subjectsMax)
+        #expect(rememberedCount == LogRepetitionLimiter.replacedFailuresMax - 1 + LogRepetitionLimiter.subjectsMax)
 
         var log = KindLog(logger: LogCollector().logger, events: RecentEvents())
         var metadataCount = 0

@@ -119,7 +119,7 @@ struct OutageJudgeTests {
 
     // MARK: - Old states
 
-    @Test func `Back in time`() {
+    @Test func `A push that goes back in time is a fault`() {
         var history = correctHistory()
         history.push(2, at: 6_500)
         #expect(history.verdict().oldPushes == ["a: 2 after a newer one"])

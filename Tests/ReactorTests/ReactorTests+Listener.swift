@@ -219,7 +219,7 @@ extension ReactorTests {
         }
 
         @Test(arguments: ["", String(repeating: "x", count: 256)])
-        func `Application protocols that ALPN cannot carry are refused`(name: String) throws {
+        func `App protocols that ALPN cannot carry are refused`(name: String) throws {
             let error = try #require(throws: TLSError.self) {
                 _ = try TLSContext.client(caFile: nil, applicationProtocols: ["h2", name])
             }

@@ -73,7 +73,7 @@ import Testing
         "%1\r\n",
         ":12a\r\n", ":99999999999999999999\r\n",
     ])
-    func `A reply that is not flat ends the connection`(text: String) throws {
+    func `A reply that is nested, too long or invalid is a violation`(text: String) throws {
         for pieceBytes in [1, 1 << 16] {
             #expect(try parse(Array(text.utf8), pieceBytes: pieceBytes) == [.violation])
         }
@@ -172,7 +172,7 @@ import Testing
         #expect(Array(information.utf8).withUnsafeBytes { ServerInformation($0) }.majorVersion == major)
     }
 
-    /// The answers of Redis 5 to 7 and Valkey 8 to INFO.
+    /// Lines of replies to INFO, in the forms of Redis and Valkey, and replies that lack some of the lines.
     @Test(
         arguments: [
             ("redis_version:6.2.6\r\nredis_mode:standalone\r\nrun_id:0a1b\r\n", false, "0a1b"),

@@ -11,22 +11,22 @@ import Testing
 @Suite(.serialized, .ownThread) struct AudienceClusterTests {
     @Test func `The keys of a segment are in one slot, and segments are spread, for every digest`() {
         let app = Array("com.example.match".utf8)
-        var memory = [UInt8](repeating: 0, count: AudienceKey.bytesMax)
+        var memory = [UInt8](repeating: 0, count: AudienceStoreKey.bytesMax)
         // Some digests have the bytes of `{` and `}`, which begin and end a hash tag.
         for digest: UInt64 in [0, .max, 0x7B7B_7B7B_7B7B_7B7B, 0x7D7D_7D7D_7D7D_7D7D, 0x007B_7D00_7D7B_0102] {
             var slots: Set<Int> = []
             for segment in 0..<MemberLocation.segmentCount {
                 let count = app.withUnsafeBytes { app in
                     memory.withUnsafeMutableBytes {
-                        AudienceKey.write(app: app, AudienceDigest(value: digest), segment: UInt8(segment), to: $0)
+                        AudienceStoreKey.write(app: app, AudienceDigest(value: digest), segment: UInt8(segment), to: $0)
                     }
                 }
                 let tag = Array(memory[..<(count ?? 0)])
                 let bounds: [UInt32] = [0, 1, 0x7B7D_7B7D, .max]
                 let keys =
-                    [tag + [AudienceKey.directoryLetter]]
+                    [tag + [AudienceStoreKey.directoryLetter]]
                     + bounds.map { bound in
-                        let suffix = AudienceKey.pageSuffix(bound)
+                        let suffix = AudienceStoreKey.pageSuffix(bound)
                         return tag + suffix.indices.map { suffix[$0] }
                     }
                 let slot = Set(keys.map { $0.withUnsafeBytes { KeySlot.slot(of: $0) } })
@@ -210,8 +210,8 @@ private final class AudienceCaller: AudienceStoreHandler {
         var memory = [UInt8](repeating: 0, count: Limits.identifierBytes)
         for segment in 0..<MemberLocation.segmentCount {
             let directory = try ask(.directory(segment: UInt8(segment))).bytes ?? []
-            for offset in stride(from: 0, to: directory.count, by: AudienceKey.boundBytes) {
-                let bound = UInt32(LittleEndian.read(directory[offset..<(offset + AudienceKey.boundBytes)]))
+            for offset in stride(from: 0, to: directory.count, by: AudienceStoreKey.boundBytes) {
+                let bound = UInt32(LittleEndian.read(directory[offset..<(offset + AudienceStoreKey.boundBytes)]))
                 let bytes = try ask(.page(segment: UInt8(segment), lowerBound: bound)).bytes ?? []
                 try bytes.withUnsafeBytes { bytes in
                     let page = try #require(MemberPage(bytes))
@@ -226,7 +226,7 @@ private final class AudienceCaller: AudienceStoreHandler {
         return members
     }
 
-    /// Repeats a call until it gets a reply.
+    /// Makes a call, repeats it until it gets a reply, and returns the reply.
     func ask(_ operation: AudienceCall<[UInt8]>.Operation) throws -> AudienceReply<[UInt8]> {
         enqueue(operation)
         let tag = nextTag - 1
@@ -242,9 +242,9 @@ private final class AudienceCaller: AudienceStoreHandler {
 
     /// - Parameter segment: nil for the slot of the audience's record.
     static func slot(ofSegment segment: UInt8?) -> Int {
-        var memory = [UInt8](repeating: 0, count: AudienceKey.bytesMax)
+        var memory = [UInt8](repeating: 0, count: AudienceStoreKey.bytesMax)
         let count = memory.withUnsafeMutableBytes { memory in
-            app.withUnsafeBytes { AudienceKey.write(app: $0, audience, segment: segment, to: memory) }
+            app.withUnsafeBytes { AudienceStoreKey.write(app: $0, audience, segment: segment, to: memory) }
         }
         return memory[..<(count ?? 0)].withUnsafeBytes { KeySlot.slot(of: $0) }
     }

@@ -5,7 +5,7 @@ import Testing
 
 @testable import Redis
 
-/// A cluster of real servers. The hash slots are shared evenly among the primaries. Each may have a replica.
+/// A cluster of real servers. The hash slots are shared evenly among the primaries. Each primary may have a replica.
 final class ClusterProcesses {
     let primaries: [RedisServer]
     let replicas: [RedisServer]
@@ -19,8 +19,8 @@ final class ClusterProcesses {
         hasReplicas: Bool,
         _ arguments: [String] = []
     ) throws {
-        // After this time a replica replaces its primary. On a busy machine a node may be silent for a
-        // second, and a test that expects no failure must get none.
+        // If a primary stays silent for this time, its replica replaces it. On a busy machine a node may be silent for
+        // a second, and a test that expects no failure must get none.
         let nodeTimeoutMilliseconds = hasReplicas ? 3_000 : 5_000
         func node() throws -> RedisServer {
             try RedisServer(
@@ -44,7 +44,7 @@ final class ClusterProcesses {
         for node in nodes.dropFirst() {
             node.command("CLUSTER", "MEET", "127.0.0.1", String(primaries[0].port), busPort)
         }
-        try waitUntil(nodes) { node in node.command("CLUSTER", "NODES").count(of: "connected") == nodes.count }
+        try waitUntil(nodes) { node in node.command("CLUSTER", "NODES").count(of: " connected") == nodes.count }
         for (index, replica) in replicas.enumerated() {
             try waitUntil([replica]) { $0.command("CLUSTER", "REPLICATE", identifiers[index]) == ["OK"] }
         }
@@ -70,9 +70,9 @@ final class ClusterProcesses {
 }
 
 extension [String] {
-    /// Returns how many times the word occurs in all texts.
-    func count(of word: String) -> Int {
-        reduce(0) { $0 + $1.ranges(of: word).count }
+    /// Returns how often the text occurs in all strings together, also inside longer words.
+    func count(of text: String) -> Int {
+        reduce(0) { $0 + $1.ranges(of: text).count }
     }
 }
 

@@ -10,7 +10,7 @@ import Testing
 
 /// Real clusters on the loopback: how the client finds the servers and handles failures.
 @Suite(.serialized, .ownThread) struct ClusterTests {
-    /// The test starts all activities twice, with these two claims. If a server answers `send` to the second claim, it
+    /// Tests start the activities twice, with these two claims. If a server answers `send` to the second claim, it
     /// has lost the first start.
     private let first: UInt64 = 1
     private let second: UInt64 = 2
@@ -24,9 +24,9 @@ import Testing
 
     private func sentCount(_ caller: Caller) -> Int { caller.verdicts.values.count { $0 == .send } }
 
-    @Test func `All slots, from one seed; and every slot moved under load`() throws {
+    @Test func `The client finds all slots from one server, and follows each slot that moves under load`() throws {
         let cluster = try ClusterProcesses(primaries: 3, hasReplicas: false)
-        // The first address has no server, so the client must try the next one.
+        // The first address has no server. If the client tries it first, it must then try the other one.
         let url = "redis://127.0.0.1:\(try Listener.unusedLoopbackPort()),\(cluster.primaries[1].location)"
         var configuration = RedisConfiguration(url: try RedisURL(url), topology: .cluster)
         configuration.responseDeadlineMilliseconds = 20_000

@@ -6,7 +6,8 @@ import Testing
 
 @testable import Redis
 
-/// Nodes that refuse calls or answer wrongly. Each call gets its reply as soon as a node gives one. (R23)
+/// Nodes that refuse calls or reply wrongly. A call is repeated until it gets its reply, unless the error is proven to
+/// be the call's own. (R23)
 @Suite(.serialized, .ownThread) struct HostileClusterTests {
     private func caller(_ loop: EventLoop, _ nodes: FakeNode...) throws -> Caller {
         let url = "redis://" + nodes.map(\.location).joined(separator: ",")
@@ -24,7 +25,7 @@ import Testing
             ("ERR fault in the script", .unknown), ("EXECABORT", .transactionAborted), ("CROSSSLOT", .clusterEnabled),
         ]
     )
-    func `A temporary error is repeated until it ends`(text: String, code: RedisError.Code) throws {
+    func `A call that failed temporarily is repeated`(text: String, code: RedisError.Code) throws {
         let loop = try EventLoop()
         let node = try FakeNode(loop: loop)
         let caller = try caller(loop, node)
@@ -37,7 +38,7 @@ import Testing
     }
 
     @Test(arguments: [("WRONGTYPE Operation", RedisError.Code.foreignValue), ("MALFORMED value", .foreignValue)])
-    func `An error of the call itself is not repeated`(text: String, code: RedisError.Code) throws {
+    func `A call that failed for an error of its own is not repeated`(text: String, code: RedisError.Code) throws {
         let loop = try EventLoop()
         let node = try FakeNode(loop: loop)
         let caller = try caller(loop, node)
@@ -65,7 +66,7 @@ import Testing
         let caller = try caller(loop, owner)
         #expect(caller.works())
         owner.answers = ["-ASK 1 127.0.0.1:\(try Listener.unusedLoopbackPort())\r\n"]
-        // The call is redirected at once, without waiting for the next look-up of the slots.
+        // The call goes back to the owner without another look-up of the slots.
         #expect(caller.works() && owner.calls == 3 && owner.lookUps == 1)
     }
 

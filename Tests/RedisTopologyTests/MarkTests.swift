@@ -4,7 +4,7 @@ import Testing
 
 @testable import Redis
 
-/// Marks on real servers, when a primary is emptied, restarted or replaced. (R24)
+/// Marks on real servers, when a primary is emptied, restarted or silent. (R24)
 @Suite(.serialized, .ownThread) struct MarkTests {
     private func marks(_ url: String, topology: RedisTopology = .single) throws -> PrimaryMarks {
         try PrimaryMarks(configuration: RedisConfiguration(url: try RedisURL(url), topology: topology), group: "group")
@@ -74,7 +74,7 @@ import Testing
         #expect(ContinuousClock.now - begin < .seconds(20))
     }
 
-    @Test func `Each primary of a cluster has its marks, and one that gets slots gets marks too`() throws {
+    @Test func `Each primary of a cluster has its marks, and one that is emptied has none`() throws {
         let cluster = try ClusterProcesses(primaries: 3, hasReplicas: false)
         let marks = try marks(cluster.url, topology: .cluster)
         let primaries = try marks.read(["a"])

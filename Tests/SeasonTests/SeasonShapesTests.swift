@@ -15,13 +15,13 @@ struct SeasonShapesTests {
         let season = try SeasonData.season.get()
         let shapes = try SeasonData.file("shapes.json")
         let contract = try shapes.withUnsafeBytes { try Contract(shapes: $0, ofApp: MatchRecords.app) }
-        var application = DeliveryConfiguration.Application(
+        var app = DeliveryConfiguration.App(
             bundleIdentifier: Array(MatchRecords.app.utf8),
             hasProduction: true,
             hasSandbox: false
         )
-        application.contract = ContractRule(contract: contract, rejectsMismatches: true)
-        var contracts = LaneContracts([application], salt: 1)
+        app.contract = ContractRule(contract: contract, rejectsMismatches: true)
+        var contracts = LaneContracts([app], salt: 1)
         var read = 0
         let records = season.matches.map { MatchRecords($0, frames: $0.frames()) }
         let events = Timeline(season.matches, durationMilliseconds: 60_000).events

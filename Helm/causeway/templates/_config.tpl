@@ -1,4 +1,5 @@
-{{/* The worker's configuration: `config`, with the paths of the mounted secrets and the number of lanes. */}}
+{{/* The worker's configuration: `config`, with the paths of the mounted secrets and the number of lanes. A StatefulSet gets its longer session
+timeout here. */}}
 {{- define "causeway.config" -}}
 {{- include "causeway.refuseSecretsInConfig" . -}}
 {{- $directory := "/etc/causeway/secrets" -}}
@@ -85,7 +86,7 @@ file, which Kubernetes writes within a minute or two. A section with only such o
 {{-   $_ := unset $app "policy" -}}
 {{-   $_ := unset $app "shapes" -}}
 {{- end -}}
-{{- range $section, $keys := dict "log" (list "level") "worker" (list "retryMaxMilliseconds" "deferAfterMilliseconds" "deferredDelayMilliseconds" "readAheadLagRecords" "readAheadMaxMilliseconds") -}}
+{{- range $section, $keys := dict "log" (list "level") "worker" (list "retryMillisecondsMax" "deferAfterMilliseconds" "deferredDelayMilliseconds" "readAheadLagRecords" "readAheadMillisecondsMax") -}}
 {{-   $members := get $config $section | default dict -}}
 {{-   range $keys -}}{{- $_ := unset $members . -}}{{- end -}}
 {{-   if not $members -}}{{- $_ := unset $config $section -}}{{- end -}}

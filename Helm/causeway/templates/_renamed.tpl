@@ -1,4 +1,4 @@
-{{/* Rejects values that have other names since chart 0.7.0. The schema accepts the old names so that this error can name the new ones. */}}
+{{/* Rejects values that were renamed or removed in chart 0.7.0. The schema accepts the old names so that this error can name the new ones. */}}
 {{- define "causeway.refuseRenamed" -}}
 {{- $renamed := dict
   "replicas" "is now called replicaCount"

@@ -5,13 +5,9 @@ struct ResponseHead {
     /// The longest list of header fields, counted as in RFC 9113, section 6.5.2. The lists of APNs have fewer
     /// than 300 bytes.
     static let listBytesMax = 16_384
-    /// The longest `Retry-After` that is used. A longer time is ignored.
-    static let retryAfterSecondsMax: UInt64 = 86_400
 
     /// `:status`; 0 if there is none.
     var status: UInt16 = 0
-    /// `Retry-After` in seconds; -1 if there is none that can be used.
-    var retryAfterSeconds: Int32 = -1
     var hasIdentifier = false
     /// The `apns-id`, or the `apns-request-id` of a broadcast's response; (0, 0) if there is none, or if it is not a
     /// UUID in canonical form.
@@ -35,8 +31,6 @@ struct ResponseHead {
         case .identifier:
             hasIdentifier = true
             identifier = field.identifier
-        case .retryAfter:
-            retryAfterSeconds = field.numericValue
         case .contentLength:
             // A repeated length must be the same (RFC 9110, section 8.6).
             if contentBytes >= 0, contentBytes != field.numericValue { isMalformed = true }
@@ -51,7 +45,7 @@ struct ResponseHead {
 /// One header field. Keeps only the values that the program needs, never the text.
 struct HeaderField {
     enum Kind: UInt8 {
-        case other, status, identifier, retryAfter, contentLength
+        case other, status, identifier, contentLength
     }
 
     /// The bytes that HPACK and HTTP/2 add to the size of each field (RFC 7541, section 4.1).
@@ -63,8 +57,7 @@ struct HeaderField {
     var isValueValid = true
     var nameBytes: Int32 = 0
     var valueBytes: Int32 = 0
-    /// The value of `:status`, `Retry-After` in seconds, or `content-length`. If the text is not such a number: 0 for
-    /// `:status`, else -1.
+    /// The value of `:status` or `content-length`. If the text is not such a number: 0 for `:status`, else -1.
     var numericValue: Int32 = 0
     var identifier: (UInt64, UInt64) = (0, 0)
 
@@ -77,7 +70,6 @@ struct HeaderField {
         switch name.count {
         case 7 where (":status" as StaticString).equals(name): kind = .status
         case 7 where ("apns-id" as StaticString).equals(name): kind = .identifier
-        case 11 where ("retry-after" as StaticString).equals(name): kind = .retryAfter
         case 14 where ("content-length" as StaticString).equals(name): kind = .contentLength
         case 15 where ("apns-request-id" as StaticString).equals(name): kind = .identifier
         default: isNameValid = HeaderField.isValidName(name)
@@ -99,9 +91,6 @@ struct HeaderField {
                 identifier = (0, 0)
                 isValueValid = HeaderField.isValidValue(value)
             }
-        case .retryAfter:
-            numericValue = Decimal.parse(value, max: ResponseHead.retryAfterSecondsMax).map { Int32($0) } ?? -1
-            isValueValid = HeaderField.isValidValue(value)
         case .contentLength:
             let bytes = Decimal.parse(value, max: UInt64(Int32.max))
             numericValue = bytes.map { Int32($0) } ?? -1

@@ -48,9 +48,6 @@ public struct ChannelError: Error, Sendable, Equatable, CustomStringConvertible 
     public var status: Int
     /// The error in words, for logs and operators. Contains no token and no header.
     public var text: String
-    /// `Retry-After` of a refusal in seconds, at most a day. Nil if there is no such number, or if HPACK encodes the
-    /// field's name as an index.
-    public var retryAfterSeconds: Int?
 
     public var description: String { text }
 
@@ -182,12 +179,7 @@ public final class ChannelManagement: Sendable {
         var text = "\(endpoint.authority) answered \(response.status)"
         if !reasonText.isEmpty { text += " \(reasonText)" }
         if reason.advice.utf8CodeUnitCount > 0 { text += ": \(reason.advice)" }
-        return ChannelError(
-            cause: .refused(reason),
-            status: response.status,
-            text: text,
-            retryAfterSeconds: response.retryAfterSeconds.map { min(max(0, $0), 86_400) }
-        )
+        return ChannelError(cause: .refused(reason), status: response.status, text: text)
     }
 
     private func perform(_ request: ManagementRequest, expecting status: Int) async throws(ChannelError)

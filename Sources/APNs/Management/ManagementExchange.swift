@@ -18,7 +18,6 @@ struct ManagementRequest: Sendable {
 struct ManagementResponse: Sendable {
     var status: Int
     var channel: String?
-    var retryAfterSeconds: Int?
     var body: [UInt8]
 }
 
@@ -61,7 +60,7 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
     private var deadlineTimer = TimerIdentifier.none
     private var deadlineMilliseconds: Int64 = 0
     private var windowBytesUsed = 0
-    private var response = ManagementResponse(status: 0, channel: nil, retryAfterSeconds: nil, body: [])
+    private var response = ManagementResponse(status: 0, channel: nil, body: [])
     private var result: Result<ManagementResponse, ManagementFault>?
 
     init(
@@ -238,7 +237,6 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
             switch field.name {
             case ":status": status = Int(field.value) ?? 0
             case "apns-channel-id": response.channel = field.value
-            case "retry-after": response.retryAfterSeconds = Int(field.value)
             default: break
             }
         }
@@ -258,8 +256,8 @@ final class ManagementExchange: StreamHandler, TimerHandler, DescriptorHandler {
         }
         if frame.flags & FrameFlags.endStream != 0 { return finish() }
         windowBytesUsed += frame.flowControlledBytes
-        // Open the windows again after each 16,384 bytes, well before the connection's window of 65,535 bytes
-        // is used up.
+        // Open the windows again whenever 16,384 bytes have arrived, well before the connection's window of 65,535
+        // bytes is used up.
         guard windowBytesUsed >= 16_384 else { return }
         for identifier in [0, Self.streamIdentifier] {
             let increment = withUnsafeBytes(of: UInt32(windowBytesUsed).bigEndian) { Array($0) }

@@ -39,7 +39,7 @@ struct BroadcastChannel {
         var expiresAtMilliseconds: Int64
     }
 
-    let application: Int
+    let appIndex: Int
     /// The channel's id in base64, as in the `apns-channel-id` header.
     let identifier: String
     /// Whether APNs stores the newest message (storage policy 1).
@@ -59,7 +59,7 @@ struct BroadcastChannel {
 /// The channels of all apps of one environment.
 struct ChannelTable {
     struct Key: Hashable {
-        var application: Int
+        var appIndex: Int
         var identifier: String
     }
 
@@ -69,7 +69,7 @@ struct ChannelTable {
 
     private(set) var channels: [BroadcastChannel] = []
     private var openIndices: [Key: Int] = [:]
-    private var openCountsByApplication: [Int: Int] = [:]
+    private var openCountsByApp: [Int: Int] = [:]
     private var random: SplitMix64
 
     init(random: SplitMix64) {
@@ -81,20 +81,20 @@ struct ChannelTable {
         _modify { yield &channels[index] }
     }
 
-    func openCount(application: Int) -> Int { openCountsByApplication[application] ?? 0 }
+    func openCount(appIndex: Int) -> Int { openCountsByApp[appIndex] ?? 0 }
 
-    func find(_ identifier: String, application: Int) -> Int? {
-        openIndices[Key(application: application, identifier: identifier)]
+    func find(_ identifier: String, appIndex: Int) -> Int? {
+        openIndices[Key(appIndex: appIndex, identifier: identifier)]
     }
 
     /// Returns the identifiers of an app's open channels, oldest first.
-    func identifiers(application: Int) -> [String] {
-        channels.lazy.filter { $0.application == application && $0.deletedAtMilliseconds == nil }.map(\.identifier)
+    func identifiers(appIndex: Int) -> [String] {
+        channels.lazy.filter { $0.appIndex == appIndex && $0.deletedAtMilliseconds == nil }.map(\.identifier)
     }
 
     /// Creates a channel and returns its index. Returns nil if the table has `channelsMax` channels.
     mutating func create(
-        application: Int,
+        appIndex: Int,
         storesNewest: Bool,
         budget: DeviceRules.Budget?,
         nowMilliseconds: Int64
@@ -105,23 +105,23 @@ struct ChannelTable {
         let identifier = Base64.text(of: bytes)
         channels.append(
             BroadcastChannel(
-                application: application,
+                appIndex: appIndex,
                 identifier: identifier,
                 storesNewest: storesNewest,
                 createdAtMilliseconds: nowMilliseconds,
                 budget: BudgetBucket(budget, nowMilliseconds: nowMilliseconds)
             )
         )
-        openIndices[Key(application: application, identifier: identifier)] = channels.count - 1
-        openCountsByApplication[application, default: 0] += 1
+        openIndices[Key(appIndex: appIndex, identifier: identifier)] = channels.count - 1
+        openCountsByApp[appIndex, default: 0] += 1
         return channels.count - 1
     }
 
     mutating func delete(_ index: Int, nowMilliseconds: Int64) {
         let channel = channels[index]
-        let key = Key(application: channel.application, identifier: channel.identifier)
+        let key = Key(appIndex: channel.appIndex, identifier: channel.identifier)
         guard openIndices.removeValue(forKey: key) != nil else { return }
-        openCountsByApplication[channel.application, default: 0] -= 1
+        openCountsByApp[channel.appIndex, default: 0] -= 1
         channels[index].deletedAtMilliseconds = nowMilliseconds
         channels[index].storedMessage = nil
     }

@@ -43,6 +43,7 @@ struct CompactPhones {
     static let phonesMax = 20_000_000
     /// The most content states that are counted separately. All further states count as the last of these.
     static let statesMax = 100_000
+    /// The most alerts that are told apart. All further alerts count as the last of these.
     static let alertsMax = 65_535
     /// The most decoded bodies in the cache. A few are enough, because an audience gets few different bodies
     /// at a time.
@@ -50,7 +51,7 @@ struct CompactPhones {
 
     struct Crowd {
         let definition: CompactCrowd
-        let application: Int
+        let appIndex: Int
         var phones: [CompactPhone]
         /// When tokens of the crowd last became invalid, UNIX milliseconds. An answer 410 gives this time for
         /// every invalid token of the crowd.
@@ -95,7 +96,7 @@ struct CompactPhones {
     private var keys: [UInt64] = []
     private(set) var states: [State] = []
     private var statesByKey: [StateKey: UInt32] = [:]
-    private var alerts: [[UInt8]: UInt16] = [:]
+    private(set) var alerts: [[UInt8]: UInt16] = [:]
     private var decodedBodies: [DecodedBody] = []
     private var nextCacheIndex = 0
 
@@ -155,9 +156,10 @@ struct CompactPhones {
 
     /// Returns the number of an alert. Equal texts have the same number. All texts after the first `alertsMax` ones
     /// have the last number.
-    private mutating func alertNumber(_ text: [UInt8]) -> UInt16 {
+    mutating func alertNumber(_ text: [UInt8]) -> UInt16 {
         if let known = alerts[text] { return known }
-        let number = UInt16(min(alerts.count + 1, Self.alertsMax))
+        guard alerts.count < Self.alertsMax else { return UInt16(Self.alertsMax) }
+        let number = UInt16(alerts.count + 1)
         alerts[text] = number
         return number
     }

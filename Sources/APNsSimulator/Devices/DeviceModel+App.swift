@@ -67,22 +67,22 @@ extension DeviceModel {
         teamIdentifier: String?,
         types declared: [TypeDeclaration]
     ) throws(Fault) {
-        guard !applications.contains(where: { $0.bundleIdentifier == bundleIdentifier }) else {
+        guard !apps.contains(where: { $0.bundleIdentifier == bundleIdentifier }) else {
             throw .appExists(bundleIdentifier)
         }
-        let application = applications.count
-        applications.append(
-            Application(
+        let appIndex = apps.count
+        apps.append(
+            App(
                 bundleIdentifier: bundleIdentifier,
                 bundleBytes: Array(bundleIdentifier.utf8),
                 teamIdentifier: teamIdentifier
             )
         )
         for type in declared {
-            applications[application].types.append(types.count)
+            apps[appIndex].types.append(types.count)
             types.append(
                 AttributesType(
-                    application: application,
+                    appIndex: appIndex,
                     name: type.name,
                     attributes: type.attributes,
                     contentState: type.contentState,
@@ -102,15 +102,15 @@ extension DeviceModel {
         audiences: [String] = [],
         nowMilliseconds: Int64
     ) throws(Fault) {
-        let application = try application(app)
-        let key = ActivityKey(application: application, identifier: device)
+        let appIndex = try appIndex(app)
+        let key = ActivityKey(appIndex: appIndex, identifier: device)
         guard phonesByDevice[key] == nil else { throw .deviceExists(device) }
         guard phones.count < Self.phonesMax else { throw .tooMany("phones") }
         let index = phones.count
         let ownEnvironment = environment ?? self.environment
         phones.append(
             Phone(
-                application: application,
+                appIndex: appIndex,
                 device: device,
                 environment: ownEnvironment,
                 hasFrequentUpdates: hasFrequentUpdates,
@@ -120,10 +120,10 @@ extension DeviceModel {
             )
         )
         phonesByDevice[key] = index
-        applications[application].phones.append(index)
+        apps[appIndex].phones.append(index)
         markChanged(phone: index)
-        for position in applications[application].types.indices {
-            guard let token = issueStartToken(phone: index, type: applications[application].types[position]) else {
+        for position in apps[appIndex].types.indices {
+            guard let token = issueStartToken(phone: index, type: apps[appIndex].types[position]) else {
                 throw .tooMany("tokens")
             }
             phones[index].startTokens.append(token)
@@ -134,15 +134,15 @@ extension DeviceModel {
     /// Starts an activity as the app does, and posts its update token. An activity on a channel has no update
     /// token.
     public mutating func start(_ start: LocalStart, app: String, nowMilliseconds: Int64) throws(Fault) {
-        let application = try application(app)
-        let phone = try phone(start.device, application: application)
-        let type = try type(start.attributesType, application: application)
+        let appIndex = try appIndex(app)
+        let phone = try phone(start.device, appIndex: appIndex)
+        let type = try type(start.attributesType, appIndex: appIndex)
         guard activities.count < Self.activitiesMax else { throw .tooMany("activities") }
         guard phones[phone].isInstalled else { throw .unknownDevice(start.device) }
         try check(start.attributes, types[type].attributes, nowMilliseconds: nowMilliseconds)
         try check(start.contentState, types[type].contentState, nowMilliseconds: nowMilliseconds)
         var channel: Int?
-        if let identifier = start.channel { channel = try self.channel(identifier, application: application) }
+        if let identifier = start.channel { channel = try self.channel(identifier, appIndex: appIndex) }
         var contentState = start.contentState
         let attributes = Array(start.attributes.utf8)
         let index = contentState.withUTF8 { bytes in
@@ -169,11 +169,11 @@ extension DeviceModel {
         old: OldToken,
         nowMilliseconds: Int64
     ) throws(Fault) {
-        let index = try activity(identifier, application: try application(app))
+        let index = try activity(identifier, appIndex: try appIndex(app))
         advance(index, nowMilliseconds: nowMilliseconds)
         guard activities[index].isActive, let token = activities[index].token else { throw .activityIsOver(identifier) }
+        guard postToken(of: index, nowMilliseconds: nowMilliseconds) else { throw .tooMany("tokens") }
         tokens.setState(stateOfReplacedToken(old, nowMilliseconds: nowMilliseconds), of: token)
-        postToken(of: index, nowMilliseconds: nowMilliseconds)
     }
 
     /// Gives a phone a new push-to-start token, which the app posts.
@@ -184,10 +184,10 @@ extension DeviceModel {
         old: OldToken,
         nowMilliseconds: Int64
     ) throws(Fault) {
-        let application = try application(app)
-        let phone = try phone(device, application: application)
-        let type = try type(attributesType, application: application)
-        guard let position = applications[application].types.firstIndex(of: type),
+        let appIndex = try appIndex(app)
+        let phone = try phone(device, appIndex: appIndex)
+        let type = try type(attributesType, appIndex: appIndex)
+        guard let position = apps[appIndex].types.firstIndex(of: type),
             phones[phone].startTokens.indices.contains(position), phones[phone].isInstalled
         else { throw .unknownDevice(device) }
         guard let token = issueStartToken(phone: phone, type: type) else { throw .tooMany("tokens") }
@@ -202,7 +202,7 @@ extension DeviceModel {
     /// The user dismisses an activity. The app's server learns this only when APNs answers a later push to the update
     /// token with 410. For an activity on a channel, it never learns this.
     public mutating func dismiss(activity identifier: String, app: String, nowMilliseconds: Int64) throws(Fault) {
-        let index = try activity(identifier, application: try application(app))
+        let index = try activity(identifier, appIndex: try appIndex(app))
         advance(index, nowMilliseconds: nowMilliseconds)
         activities[index].remove(atMilliseconds: nowMilliseconds)
         retireToken(of: index, as: .expiredToken)
@@ -211,7 +211,7 @@ extension DeviceModel {
 
     /// The user removes the app. Its activities disappear and all its tokens become invalid.
     public mutating func uninstall(app: String, device: String, nowMilliseconds: Int64) throws(Fault) {
-        let phone = try phone(device, application: try application(app))
+        let phone = try phone(device, appIndex: try appIndex(app))
         guard phones[phone].isInstalled else { return }
         phones[phone].isInstalled = false
         markChanged(phone: phone)
@@ -227,15 +227,15 @@ extension DeviceModel {
 
     /// Returns the update token of an activity in hexadecimal digits; nil if it has none.
     public func token(ofActivity identifier: String, app: String) throws(Fault) -> String? {
-        activities[try activity(identifier, application: try application(app))].token.map(tokens.hexadecimal)
+        activities[try activity(identifier, appIndex: try appIndex(app))].token.map(tokens.hexadecimal)
     }
 
     /// Returns the push-to-start token of a phone for an attributes type in hexadecimal digits.
     public func startToken(device: String, attributesType: String, app: String) throws(Fault) -> String {
-        let application = try application(app)
-        let phone = try phone(device, application: application)
-        let type = try type(attributesType, application: application)
-        guard let position = applications[application].types.firstIndex(of: type) else {
+        let appIndex = try appIndex(app)
+        let phone = try phone(device, appIndex: appIndex)
+        let type = try type(attributesType, appIndex: appIndex)
+        guard let position = apps[appIndex].types.firstIndex(of: type) else {
             throw .unknownAttributesType(attributesType)
         }
         return tokens.hexadecimal(phones[phone].startTokens[position])
@@ -289,7 +289,7 @@ extension DeviceModel {
         )
         phones[phone].activities.append(index)
         markChanged(phone: phone)
-        let key = ActivityKey(application: phones[phone].application, identifier: identifier)
+        let key = ActivityKey(appIndex: phones[phone].appIndex, identifier: identifier)
         activitiesByIdentifier[key, default: []].append(index)
         return index
     }
@@ -297,18 +297,18 @@ extension DeviceModel {
     private mutating func issueStartToken(phone: Int, type: Int) -> Int? {
         tokens.issue(
             to: .pushToStart(phone: phone, type: type),
-            application: phones[phone].application,
+            appIndex: phones[phone].appIndex,
             state: phones[phone].environment == environment ? .live : .otherEnvironment
         )
     }
 
     private mutating func postStartToken(phone: Int, position: Int, nowMilliseconds: Int64) {
         let phoneRecord = phones[phone]
-        let type = types[applications[phoneRecord.application].types[position]]
+        let type = types[apps[phoneRecord.appIndex].types[position]]
         let token = tokens.hexadecimal(phoneRecord.startTokens[position])
         var writer = JSONWriter()
         writer.object { writer in
-            writer.member("app", applications[phoneRecord.application].bundleIdentifier)
+            writer.member("app", apps[phoneRecord.appIndex].bundleIdentifier)
             writer.member("environment", phoneRecord.environment.rawValue)
             writer.member("registeredAt", nowMilliseconds)
             writer.member("device", phoneRecord.device)
@@ -325,23 +325,26 @@ extension DeviceModel {
         registrations.append(RegistrationRecord(key: phoneRecord.device, value: writer.bytes))
     }
 
-    /// Gives the activity an update token, which the app posts. If the simulator has no more tokens, the activity gets
-    /// none. That is allowed, because a server must also handle an activity without a token.
-    mutating func postToken(of index: Int, nowMilliseconds: Int64) {
+    /// Gives the activity an update token, which the app posts. If the simulator has no more tokens, a new activity
+    /// gets none. That is allowed, because a server must also handle an activity without a token.
+    ///
+    /// - Returns: whether there was a token.
+    @discardableResult
+    mutating func postToken(of index: Int, nowMilliseconds: Int64) -> Bool {
         let phone = phones[activities[index].phone]
         guard
             let token = tokens.issue(
                 to: .activity(index),
-                application: phone.application,
+                appIndex: phone.appIndex,
                 state: phone.environment == environment ? .live : .otherEnvironment
             )
-        else { return }
+        else { return false }
         activities[index].token = token
         let activity = activities[index]
         let hexadecimal = tokens.hexadecimal(token)
         var writer = JSONWriter()
         writer.object { writer in
-            writer.member("app", applications[phone.application].bundleIdentifier)
+            writer.member("app", apps[phone.appIndex].bundleIdentifier)
             writer.member("environment", phone.environment.rawValue)
             writer.member("registeredAt", nowMilliseconds)
             writer.member("activity", activity.identifier)
@@ -358,5 +361,6 @@ extension DeviceModel {
             }
         }
         registrations.append(RegistrationRecord(key: activity.identifier, value: writer.bytes))
+        return true
     }
 }

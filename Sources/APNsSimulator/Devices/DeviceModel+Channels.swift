@@ -8,17 +8,17 @@ extension DeviceModel {
         var expiration: Int64
     }
 
-    /// Decides whether APNs accepts a broadcast. If so, delivers it to all active subscribers whose phones are online,
-    /// and stores it for offline phones if the channel stores messages.
+    /// Decides whether APNs accepts a broadcast. If so, delivers it to all active subscribers whose phones are online.
+    /// A channel that stores messages keeps it for offline phones, unless it has already expired.
     mutating func publish(
         _ broadcast: Broadcast,
         _ body: UnsafeRawBufferPointer,
-        application: Int,
+        appIndex: Int,
         tape: inout JSONTape,
         nowMilliseconds: Int64
     ) -> Reason {
-        guard applications[application].mayBroadcast else { return .featureNotEnabled }
-        guard let index = channels.find(broadcast.channel, application: application) else {
+        guard apps[appIndex].mayBroadcast else { return .featureNotEnabled }
+        guard let index = channels.find(broadcast.channel, appIndex: appIndex) else {
             return .channelNotRegistered
         }
         guard channels[index].storesNewest || broadcast.expiration == 0 else { return .badExpirationDate }
@@ -76,7 +76,7 @@ extension DeviceModel {
     /// future. (Apple's APNs drops only pushes with expiration 0.) A channel with storage policy 1 keeps its
     /// newest message for the phone.
     public mutating func goOffline(device: String, app: String) throws(Fault) {
-        let phone = try phone(device, application: try application(app))
+        let phone = try phone(device, appIndex: try appIndex(app))
         phones[phone].isOnline = false
         markChanged(phone: phone)
     }
@@ -84,7 +84,7 @@ extension DeviceModel {
     /// Brings a phone back online, and delivers the stored messages of its activities' channels that the activities
     /// have not got.
     public mutating func goOnline(device: String, app: String, nowMilliseconds: Int64) throws(Fault) {
-        let phone = try phone(device, application: try application(app))
+        let phone = try phone(device, appIndex: try appIndex(app))
         guard !phones[phone].isOnline else { return }
         phones[phone].isOnline = true
         markChanged(phone: phone)
@@ -101,11 +101,11 @@ extension DeviceModel {
     /// Turns an app's capability for broadcasts on or off. If it is turned off, all channels of the app are
     /// deleted.
     public mutating func setBroadcasts(_ isEnabled: Bool, app: String, nowMilliseconds: Int64) throws(Fault) {
-        let application = try application(app)
-        applications[application].mayBroadcast = isEnabled
+        let appIndex = try appIndex(app)
+        apps[appIndex].mayBroadcast = isEnabled
         guard !isEnabled else { return }
-        for identifier in channels.identifiers(application: application) {
-            guard let index = channels.find(identifier, application: application) else { continue }
+        for identifier in channels.identifiers(appIndex: appIndex) {
+            guard let index = channels.find(identifier, appIndex: appIndex) else { continue }
             channels.delete(index, nowMilliseconds: nowMilliseconds)
         }
     }
@@ -113,18 +113,21 @@ extension DeviceModel {
     /// Creates a channel without a request from a client, as if another program had created it.
     public mutating func createChannel(app: String, storesNewest: Bool, nowMilliseconds: Int64) throws(Fault) -> String
     {
-        let application = try application(app)
+        let appIndex = try appIndex(app)
         let (reason, identifier) = createChannel(
-            application: application,
+            appIndex: appIndex,
             storesNewest: storesNewest,
             nowMilliseconds: nowMilliseconds
         )
-        guard reason == .success else { throw .tooMany("channels") }
-        return identifier
+        switch reason {
+        case .success: return identifier
+        case .featureNotEnabled: throw .broadcastsAreOff(app)
+        default: throw .tooMany("channels")
+        }
     }
 
     public mutating func deleteChannel(_ identifier: String, app: String, nowMilliseconds: Int64) throws(Fault) {
-        guard let index = channels.find(identifier, application: try application(app)) else {
+        guard let index = channels.find(identifier, appIndex: try appIndex(app)) else {
             throw .unknownChannel(identifier)
         }
         channels.delete(index, nowMilliseconds: nowMilliseconds)
@@ -133,14 +136,14 @@ extension DeviceModel {
     /// Creates a channel, for a request to the management service or for a test. Returns `success` and the channel's
     /// id, or the reason for which APNs refuses it.
     mutating func createChannel(
-        application: Int,
+        appIndex: Int,
         storesNewest: Bool,
         nowMilliseconds: Int64
     ) -> (reason: Reason, identifier: String) {
-        guard applications[application].mayBroadcast else { return (.featureNotEnabled, "") }
-        guard channels.openCount(application: application) < channelRules.channelsPerApp,
+        guard apps[appIndex].mayBroadcast else { return (.featureNotEnabled, "") }
+        guard channels.openCount(appIndex: appIndex) < channelRules.channelsPerApp,
             let index = channels.create(
-                application: application,
+                appIndex: appIndex,
                 storesNewest: storesNewest,
                 budget: channelRules.publishBudget,
                 nowMilliseconds: nowMilliseconds
@@ -150,8 +153,8 @@ extension DeviceModel {
     }
 
     /// Returns the index of an app's open channel. Throws if the app has no such channel.
-    func channel(_ identifier: String, application: Int) throws(Fault) -> Int {
-        guard let index = channels.find(identifier, application: application) else {
+    func channel(_ identifier: String, appIndex: Int) throws(Fault) -> Int {
+        guard let index = channels.find(identifier, appIndex: appIndex) else {
             throw .unknownChannel(identifier)
         }
         return index
@@ -165,13 +168,13 @@ extension DeviceModel {
 
     /// Returns the identifiers of an app's open channels, oldest first.
     public func channelIdentifiers(app: String) throws(Fault) -> [String] {
-        channels.identifiers(application: try application(app))
+        channels.identifiers(appIndex: try appIndex(app))
     }
 
     /// Writes all channels of an app as JSON, including deleted ones, in the order of their creation.
     public mutating func channelsJSON(app: String, nowMilliseconds: Int64) throws(Fault) -> [UInt8] {
-        let application = try application(app)
-        let ownChannels = channels.channels.filter { $0.application == application }
+        let appIndex = try appIndex(app)
+        let ownChannels = channels.channels.filter { $0.appIndex == appIndex }
         var writer = JSONWriter()
         writer.object { writer in
             writer.member(

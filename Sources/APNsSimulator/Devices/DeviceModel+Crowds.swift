@@ -3,7 +3,7 @@
 extension DeviceModel {
     /// Creates a crowd. Its app must exist.
     public mutating func create(_ crowd: CompactCrowd) throws(Fault) {
-        let application = try application(crowd.app)
+        let appIndex = try appIndex(crowd.app)
         guard
             !compactPhones.crowds.contains(where: { $0.definition.app == crowd.app && $0.definition.name == crowd.name }
             )
@@ -15,7 +15,7 @@ extension DeviceModel {
         compactPhones.append(
             CompactPhones.Crowd(
                 definition: crowd,
-                application: application,
+                appIndex: appIndex,
                 phones: Array(repeating: initial, count: crowd.count)
             )
         )
@@ -77,15 +77,15 @@ extension DeviceModel {
 
     // MARK: - Pushes
 
-    /// `verdict` returns a token as an integer: -1 if no phone has the token. If this bit of a positive integer is set,
-    /// the integer holds the numbers of a crowd and of one of its phones. If not, it is an index in `TokenTable`.
+    /// Marks an integer of `verdict` that stands for the token of a compact phone: its other bits hold the numbers of
+    /// the crowd and of the phone. Without this bit, an integer from 0 is an index in `TokenTable`.
     static let compactTokenBit = 1 << 48
 
     /// Decides whether APNs accepts a push for the token of a compact phone. Returns nil if no compact phone
     /// has the token.
     mutating func compactVerdict(
         token: UnsafeRawBufferPointer,
-        application: Int?,
+        appIndex: Int?,
         nowMilliseconds: Int64
     ) -> (verdict: PushVerdict, token: Int)? {
         guard let (crowd, number, generation) = compactPhones.find(token) else { return nil }
@@ -93,7 +93,7 @@ extension DeviceModel {
         guard compactPhones.crowds[crowd].definition.environment == environment else {
             return (PushVerdict(reason: .badDeviceToken), compactToken)
         }
-        guard compactPhones.crowds[crowd].application == application else {
+        guard compactPhones.crowds[crowd].appIndex == appIndex else {
             return (PushVerdict(reason: .deviceTokenNotForTopic), compactToken)
         }
         let phone = compactPhones.crowds[crowd].phones[number]

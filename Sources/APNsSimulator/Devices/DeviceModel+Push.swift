@@ -10,13 +10,13 @@ extension DeviceModel {
     ///
     /// - Parameters:
     ///   - token: the token's bytes, not its digits.
-    ///   - application: nil if the topic is not one for Live Activities.
+    ///   - appIndex: nil if the topic is not one for Live Activities.
     mutating func verdict(
         token: UnsafeRawBufferPointer,
-        application: Int?,
+        appIndex: Int?,
         nowMilliseconds: Int64
     ) -> (verdict: PushVerdict, token: Int) {
-        if let compact = compactVerdict(token: token, application: application, nowMilliseconds: nowMilliseconds) {
+        if let compact = compactVerdict(token: token, appIndex: appIndex, nowMilliseconds: nowMilliseconds) {
             return compact
         }
         guard let index = tokens.find(token) else { return (PushVerdict(reason: .badDeviceToken), -1) }
@@ -24,7 +24,7 @@ extension DeviceModel {
         if case .activity(let activity) = owner { advance(activity, nowMilliseconds: nowMilliseconds) }
         let entry = tokens.entries[index]
         if entry.state == .otherEnvironment { return (PushVerdict(reason: .badDeviceToken), index) }
-        guard entry.application == application else { return (PushVerdict(reason: .deviceTokenNotForTopic), index) }
+        guard entry.appIndex == appIndex else { return (PushVerdict(reason: .deviceTokenNotForTopic), index) }
         if case .retired(let reason, let at) = entry.state, nowMilliseconds >= at + graceMilliseconds(reason) {
             return (PushVerdict(reason: reason, retiredAtMilliseconds: at), index)
         }
@@ -239,7 +239,7 @@ extension DeviceModel {
         var channel: Int?
         if let channelIndex = payload.channel {
             let identifier = tape[channelIndex].kind == .string ? tape.string(channelIndex) : ""
-            channel = channels.find(identifier, application: phones[phone].application)
+            channel = channels.find(identifier, appIndex: phones[phone].appIndex)
             if channel == nil {
                 return record(
                     .unknownChannel,

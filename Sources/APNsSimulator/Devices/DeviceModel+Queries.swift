@@ -56,12 +56,12 @@ extension DeviceModel {
         expected: [(activity: String, contentState: [UInt8]?)],
         nowMilliseconds: Int64
     ) throws(Fault) -> Comparison {
-        let application = try application(app)
+        let appIndex = try appIndex(app)
         var comparison = Comparison()
         var expectation = JSONTape()
         var screen = JSONTape()
         for (identifier, contentState) in expected {
-            let key = ActivityKey(application: application, identifier: identifier)
+            let key = ActivityKey(appIndex: appIndex, identifier: identifier)
             guard let index = activitiesByIdentifier[key]?.last else {
                 comparison.mismatches.append(Mismatch(activity: identifier, shows: nil, timestamp: 0, state: "unknown"))
                 continue
@@ -155,7 +155,7 @@ extension DeviceModel {
     public mutating func activityJSON(_ identifier: String, app: String, nowMilliseconds: Int64) throws(Fault)
         -> [UInt8]
     {
-        let index = try activity(identifier, application: try application(app))
+        let index = try activity(identifier, appIndex: try appIndex(app))
         advance(index, nowMilliseconds: nowMilliseconds)
         var writer = JSONWriter()
         write(activity: index, to: &writer, nowMilliseconds: nowMilliseconds, withAlerts: true)
@@ -165,12 +165,12 @@ extension DeviceModel {
     /// Returns the first 1,000 alerts of an activity, in order. If several activities have this id, returns
     /// those of the youngest.
     public func alerts(ofActivity identifier: String, app: String) throws(Fault) -> [Alert] {
-        activities[try activity(identifier, application: try application(app))].alerts
+        activities[try activity(identifier, appIndex: try appIndex(app))].alerts
     }
 
     /// Writes a phone and all its activities as JSON.
     public mutating func phoneJSON(_ device: String, app: String, nowMilliseconds: Int64) throws(Fault) -> [UInt8] {
-        phoneJSON(at: try phone(device, application: try application(app)), nowMilliseconds: nowMilliseconds)
+        phoneJSON(at: try phone(device, appIndex: try appIndex(app)), nowMilliseconds: nowMilliseconds)
     }
 
     /// Writes the phone with this number, from 0 in the order of installation, as JSON; nil if there is none.
@@ -183,7 +183,7 @@ extension DeviceModel {
         let phone = phones[index]
         var writer = JSONWriter()
         writer.object { writer in
-            writer.member("app", applications[phone.application].bundleIdentifier)
+            writer.member("app", apps[phone.appIndex].bundleIdentifier)
             writer.member("device", phone.device)
             writer.member("environment", phone.environment.rawValue)
             writer.member("frequentUpdates", phone.hasFrequentUpdates)
@@ -194,7 +194,7 @@ extension DeviceModel {
                 "pushToStartTokens",
                 object: { writer in
                     for (position, token) in phone.startTokens.enumerated() {
-                        let type = types[applications[phone.application].types[position]]
+                        let type = types[apps[phone.appIndex].types[position]]
                         writer.member(type.name, tokens.hexadecimal(token))
                     }
                 }
@@ -223,12 +223,12 @@ extension DeviceModel {
         withAlerts: Bool,
         nowMilliseconds: Int64
     ) throws(Fault) -> [UInt8] {
-        let application = try application(app)
+        let appIndex = try appIndex(app)
         var writtenCount = 0
         var next = max(0, position)
         var indices: [Int] = []
         while next < activities.count, writtenCount < limit {
-            if phones[activities[next].phone].application == application {
+            if phones[activities[next].phone].appIndex == appIndex {
                 advance(next, nowMilliseconds: nowMilliseconds)
                 indices.append(next)
                 writtenCount += 1

@@ -123,7 +123,7 @@ extension DeviceModel {
         writer.object { writer in
             writer.member("phone", number)
             writer.member("device", phone.device)
-            writer.member("app", applications[phone.application].bundleIdentifier)
+            writer.member("app", apps[phone.appIndex].bundleIdentifier)
             writer.member("state", phone.reportedState.word)
             guard let front = frontActivity(of: number) else { return }
             let activity = activities[front]

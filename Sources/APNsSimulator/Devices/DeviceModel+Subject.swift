@@ -25,7 +25,7 @@ extension DeviceModel {
             return PushSubject(app: definition.app, device: nil, activity: definition.identifier(number))
         }
         guard let index = tokens.find(token) else { return nil }
-        let app = applications[tokens.entries[index].application].bundleIdentifier
+        let app = apps[tokens.entries[index].appIndex].bundleIdentifier
         switch tokens.entries[index].owner {
         case .activity(let activity):
             let phone = phones[activities[activity].phone]

@@ -12,7 +12,7 @@ public struct DeviceModel: ~Copyable {
 
     /// A kind of Live Activity that an app declares.
     struct AttributesType {
-        var application: Int
+        var appIndex: Int
         var name: String
         var attributes: Shape
         var contentState: Shape
@@ -21,7 +21,7 @@ public struct DeviceModel: ~Copyable {
         var identifierAttribute: String?
     }
 
-    struct Application {
+    struct App {
         var bundleIdentifier: String
         /// The bundle identifier as bytes, because every push compares its topic with it.
         var bundleBytes: [UInt8]
@@ -36,7 +36,7 @@ public struct DeviceModel: ~Copyable {
 
     /// An app installed on a device.
     struct Phone {
-        var application: Int
+        var appIndex: Int
         var device: String
         var environment: Environment
         var hasFrequentUpdates: Bool
@@ -49,7 +49,7 @@ public struct DeviceModel: ~Copyable {
         var audiences: [String] = []
         var isOnline = true
         /// The push-to-start tokens: one for each attributes type of the app, in the order of
-        /// `Application.types`.
+        /// `App.types`.
         var startTokens: [Int] = []
         var startBudget: BudgetBucket
         var activities: [Int] = []
@@ -77,10 +77,11 @@ public struct DeviceModel: ~Copyable {
         case unknownCrowd(String)
         case crowdExists(String)
         case unknownChannel(String)
+        case broadcastsAreOff(String)
     }
 
     struct ActivityKey: Hashable {
-        var application: Int
+        var appIndex: Int
         var identifier: String
     }
 
@@ -88,7 +89,7 @@ public struct DeviceModel: ~Copyable {
     public var rules: DeviceRules
     public var channelRules: ChannelRules
 
-    var applications: [Application] = []
+    var apps: [App] = []
     var types: [AttributesType] = []
     var phones: [Phone] = []
     var activities: [Activity] = []
@@ -127,36 +128,36 @@ public struct DeviceModel: ~Copyable {
     public var registrationCount: Int { registrations.count }
 
     /// Returns the index of the app with a topic's bundle id; nil if there is none.
-    func application(bundle: UnsafeRawBufferPointer) -> Int? {
-        for index in applications.indices
-        where applications[index].bundleBytes.withUnsafeBytes({ isEqual($0, bundle) }) {
+    func appIndex(bundle: UnsafeRawBufferPointer) -> Int? {
+        for index in apps.indices
+        where apps[index].bundleBytes.withUnsafeBytes({ isEqual($0, bundle) }) {
             return index
         }
         return nil
     }
 
     /// Whether a team's keys may be used for an app.
-    func mayPush(team: String, to application: Int) -> Bool {
-        guard let own = applications[application].teamIdentifier else { return true }
+    func mayPush(team: String, to appIndex: Int) -> Bool {
+        guard let own = apps[appIndex].teamIdentifier else { return true }
         return own == team
     }
 
-    func application(_ bundleIdentifier: String) throws(Fault) -> Int {
-        guard let index = applications.firstIndex(where: { $0.bundleIdentifier == bundleIdentifier }) else {
+    func appIndex(_ bundleIdentifier: String) throws(Fault) -> Int {
+        guard let index = apps.firstIndex(where: { $0.bundleIdentifier == bundleIdentifier }) else {
             throw .unknownApp(bundleIdentifier)
         }
         return index
     }
 
-    func phone(_ device: String, application: Int) throws(Fault) -> Int {
-        guard let index = phonesByDevice[ActivityKey(application: application, identifier: device)] else {
+    func phone(_ device: String, appIndex: Int) throws(Fault) -> Int {
+        guard let index = phonesByDevice[ActivityKey(appIndex: appIndex, identifier: device)] else {
             throw .unknownDevice(device)
         }
         return index
     }
 
-    func type(_ name: String, application: Int) throws(Fault) -> Int {
-        guard let index = applications[application].types.first(where: { types[$0].name == name }) else {
+    func type(_ name: String, appIndex: Int) throws(Fault) -> Int {
+        guard let index = apps[appIndex].types.first(where: { types[$0].name == name }) else {
             throw .unknownAttributesType(name)
         }
         return index
@@ -164,13 +165,14 @@ public struct DeviceModel: ~Copyable {
 
     /// Returns the youngest activity with an id. After a repeated or new start, this is the activity that the last
     /// start created.
-    func activity(_ identifier: String, application: Int) throws(Fault) -> Int {
-        let key = ActivityKey(application: application, identifier: identifier)
+    func activity(_ identifier: String, appIndex: Int) throws(Fault) -> Int {
+        let key = ActivityKey(appIndex: appIndex, identifier: identifier)
         guard let index = activitiesByIdentifier[key]?.last else { throw .unknownActivity(identifier) }
         return index
     }
 
-    /// Ends or removes an activity whose time is over, and retires its token.
+    /// Ends an activity at an age of 8 h, and retires its token. Removes an ended activity at its dismissal date. Does
+    /// nothing before these times.
     mutating func advance(_ activity: Int, nowMilliseconds: Int64) {
         if activities[activity].advance(to: nowMilliseconds) { retireToken(of: activity, as: .expiredToken) }
     }

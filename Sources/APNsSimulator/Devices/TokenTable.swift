@@ -7,7 +7,6 @@ import Numbers
 struct TokenTable {
     /// Bytes of an update token or a push-to-start token of a Live Activity: 160 hexadecimal digits.
     static let tokenBytes = 80
-    static let tokensMax = 8_000_000
 
     enum Owner: Equatable {
         /// A push-to-start token of a phone for one attributes type.
@@ -30,10 +29,12 @@ struct TokenTable {
     struct Entry {
         var owner: Owner
         /// The index of the app. Pushes for the token must have the app's topic.
-        var application: Int
+        var appIndex: Int
         var state: State
     }
 
+    /// The most tokens. Only tests change the limit.
+    var tokensMax = 8_000_000
     private(set) var entries: [Entry] = []
     private var pool: [UInt8] = []
     /// Each slot holds the index of an entry plus one; 0: the slot is free. At most half of the slots are
@@ -46,11 +47,11 @@ struct TokenTable {
     }
 
     /// Creates a random token for an owner. Returns its index; nil if the table is full.
-    mutating func issue(to owner: Owner, application: Int, state: State = .live) -> Int? {
-        guard entries.count < Self.tokensMax else { return nil }
+    mutating func issue(to owner: Owner, appIndex: Int, state: State = .live) -> Int? {
+        guard entries.count < tokensMax else { return nil }
         if (entries.count + 1) * 2 > slots.count { rehash() }
         let index = entries.count
-        entries.append(Entry(owner: owner, application: application, state: state))
+        entries.append(Entry(owner: owner, appIndex: appIndex, state: state))
         for _ in 0..<Self.tokenBytes / 8 {
             withUnsafeBytes(of: random.next()) { pool.append(contentsOf: $0) }
         }

@@ -34,7 +34,7 @@ extension ControlHandler {
         return Self.object { $0.member("phones", crowd.count) }
     }
 
-    func showCrowd(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
+    func getCrowd(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
         let (app, name) = (try call.required("app"), try call.required("name"))
         return try await simulator.withDevices { (devices, _) throws(DeviceModel.Fault) in
             try devices.crowdJSON(name, app: app)

@@ -197,15 +197,15 @@ extension ControlHandler {
         }
     }
 
-    func showActivity(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
+    func getActivity(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
         let (app, identifier) = (try call.required("app"), try call.required("activity"))
         return try await simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
             try devices.activityJSON(identifier, app: app, nowMilliseconds: now)
         }
     }
 
-    func showPhone(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
-        if call.query["number"] != nil { return try await showPhone(number: try call.number("number", default: 0)) }
+    func getPhone(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
+        if call.query["number"] != nil { return try await getPhone(number: try call.number("number", default: 0)) }
         let (app, device) = (try call.required("app"), try call.required("device"))
         return try await simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
             try devices.phoneJSON(device, app: app, nowMilliseconds: now)

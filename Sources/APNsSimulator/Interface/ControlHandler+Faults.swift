@@ -1,6 +1,6 @@
 /// Endpoints for the faults of requests and of connections.
 extension ControlHandler {
-    func showFaults(ofManagement isOfManagement: Bool = false) async throws(SimulatorError) -> [UInt8] {
+    func getFaults(ofManagement isOfManagement: Bool = false) async throws(SimulatorError) -> [UInt8] {
         let faults = try await simulator.faults(ofManagement: isOfManagement)
         return Self.object { faults.write(to: &$0) }
     }
@@ -11,12 +11,12 @@ extension ControlHandler {
     {
         let faults = try call.read { tape throws(SimulatorError) in try Faults(tape) }
         try await simulator.setFaults(faults, ofManagement: isOfManagement)
-        return try await showFaults(ofManagement: isOfManagement)
+        return try await getFaults(ofManagement: isOfManagement)
     }
 
     func clearFaults(ofManagement isOfManagement: Bool = false) async throws(SimulatorError) -> [UInt8] {
         try await simulator.setFaults(Faults(), ofManagement: isOfManagement)
-        return try await showFaults(ofManagement: isOfManagement)
+        return try await getFaults(ofManagement: isOfManagement)
     }
 
     func sendGoAway(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {

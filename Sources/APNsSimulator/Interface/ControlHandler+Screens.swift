@@ -2,7 +2,7 @@ import HTTP
 
 /// Endpoints for a web page that shows the Lock Screens.
 extension ControlHandler {
-    func showScreens(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
+    func getScreens(_ call: ControlCall) async throws(SimulatorError) -> [UInt8] {
         let since = try call.number("since", default: 0)
         var focus: [Int] = []
         for text in (call.query["focus"] ?? "").split(separator: ",") {
@@ -18,7 +18,7 @@ extension ControlHandler {
     }
 
     /// Answers with the phone that has this number, from 0 in the order of installation.
-    func showPhone(number: Int) async throws(SimulatorError) -> [UInt8] {
+    func getPhone(number: Int) async throws(SimulatorError) -> [UInt8] {
         let phone = try await simulator.withDevices { (devices, now) throws(DeviceModel.Fault) in
             devices.phoneJSON(number: number, nowMilliseconds: now)
         }

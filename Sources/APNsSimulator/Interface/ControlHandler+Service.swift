@@ -76,7 +76,7 @@ extension ControlHandler {
         }
     }
 
-    func showStatistics() async throws(SimulatorError) -> [UInt8] {
+    func getStatistics() async throws(SimulatorError) -> [UInt8] {
         let statistics = try await simulator.statistics()
         return Self.object { writer in
             writer.member("requests", statistics.requests)

@@ -110,27 +110,27 @@ struct JSONScanner {
     var isAtEnd: Bool { offset == text.count }
 
     mutating func readValue(into tape: inout JSONTape) throws(JSONTape.Fault) {
-        var openContainer: UInt32 = 0  // the index of the innermost open container plus one; 0: none
+        var openContainerNumber: UInt32 = 0  // the innermost open container, counted from 1; 0: none
         var depth = 0
         while true {
             skipSpace()
-            let isContainer = try beginValue(into: &tape, parent: openContainer)
+            let isContainer = try beginValue(into: &tape, parent: openContainerNumber)
             if isContainer {
                 depth += 1
                 guard depth <= JSONTape.depthMax else { throw .tooDeep }
-                openContainer = UInt32(truncatingIfNeeded: tape.count)
-                if try !isClosing(kind: tape[Int(openContainer) - 1].kind) {
-                    if tape[Int(openContainer) - 1].kind == .object { try readKey(into: &tape) }
+                openContainerNumber = UInt32(truncatingIfNeeded: tape.count)
+                if try !isClosing(kind: tape[Int(openContainerNumber) - 1].kind) {
+                    if tape[Int(openContainerNumber) - 1].kind == .object { try readKey(into: &tape) }
                     continue
                 }
                 offset += 1
-                openContainer = close(Int(openContainer) - 1, in: &tape)
+                openContainerNumber = close(Int(openContainerNumber) - 1, in: &tape)
                 depth -= 1
             }
             // A value is complete. Next comes a comma, the end of its container, or the end of the text.
-            while openContainer != 0 {
+            while openContainerNumber != 0 {
                 skipSpace()
-                let container = tape[Int(openContainer) - 1].kind
+                let container = tape[Int(openContainerNumber) - 1].kind
                 let byte = try take()
                 if byte == UInt8(ascii: ",") {
                     skipSpace()
@@ -140,10 +140,10 @@ struct JSONScanner {
                 guard byte == (container == .object ? UInt8(ascii: "}") : UInt8(ascii: "]")) else {
                     throw .unexpectedByte(offset: offset - 1)
                 }
-                openContainer = close(Int(openContainer) - 1, in: &tape)
+                openContainerNumber = close(Int(openContainerNumber) - 1, in: &tape)
                 depth -= 1
             }
-            if openContainer == 0 { return }
+            if openContainerNumber == 0 { return }
         }
     }
 

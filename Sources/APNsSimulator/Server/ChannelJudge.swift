@@ -76,16 +76,16 @@ enum ChannelJudge {
 
     /// Returns the app whose bundle id is in the path; nil if there is none or the team may not push to it.
     /// Unlike a topic, the path must not have the suffix `.push-type.liveactivity`.
-    static func application(
+    static func appIndex(
         _ slot: UnsafeMutablePointer<RequestSlot>,
         teamIdentifier: String,
         model: borrowing DeviceModel
     ) -> Int? {
         let bundle = slot.pointee.memory.prefix(slot.pointee.head.bundleBytes, of: RequestMemory.bundle)
-        guard let application = model.application(bundle: bundle),
-            model.mayPush(team: teamIdentifier, to: application)
+        guard let appIndex = model.appIndex(bundle: bundle),
+            model.mayPush(team: teamIdentifier, to: appIndex)
         else { return nil }
-        return application
+        return appIndex
     }
 
     /// Sends a broadcast to a channel, or returns why APNs refuses it.
@@ -96,7 +96,7 @@ enum ChannelJudge {
         tape: inout JSONTape,
         nowMilliseconds: Int64
     ) -> Reason {
-        guard let application = application(slot, teamIdentifier: teamIdentifier, model: model) else {
+        guard let appIndex = appIndex(slot, teamIdentifier: teamIdentifier, model: model) else {
             return .topicDisallowed
         }
         let head = slot.pointee.head
@@ -108,7 +108,7 @@ enum ChannelJudge {
         return model.publish(
             broadcast,
             body(slot),
-            application: application,
+            appIndex: appIndex,
             tape: &tape,
             nowMilliseconds: nowMilliseconds
         )
@@ -123,19 +123,19 @@ enum ChannelJudge {
         tape: inout JSONTape,
         nowMilliseconds: Int64
     ) -> Reason {
-        guard let application = application(slot, teamIdentifier: teamIdentifier, model: model) else {
+        guard let appIndex = appIndex(slot, teamIdentifier: teamIdentifier, model: model) else {
             return .topicDisallowed
         }
-        guard model.applications[application].mayBroadcast else { return .featureNotEnabled }
+        guard model.apps[appIndex].mayBroadcast else { return .featureNotEnabled }
         let head = slot.pointee.head
         if head.path == .channelList {
-            slot.pointee.managementBody = list(model.channels.identifiers(application: application))
+            slot.pointee.managementBody = list(model.channels.identifiers(appIndex: appIndex))
             return .success
         }
         if head.method == .post {
-            return create(slot, application, model: &model, tape: &tape, nowMilliseconds: nowMilliseconds)
+            return create(slot, appIndex, model: &model, tape: &tape, nowMilliseconds: nowMilliseconds)
         }
-        guard let index = model.channels.find(channel(slot), application: application) else {
+        guard let index = model.channels.find(channel(slot), appIndex: appIndex) else {
             return .channelNotRegistered
         }
         if head.method == .delete {
@@ -154,7 +154,7 @@ enum ChannelJudge {
 
     private static func create(
         _ slot: UnsafeMutablePointer<RequestSlot>,
-        _ application: Int,
+        _ appIndex: Int,
         model: inout DeviceModel,
         tape: inout JSONTape,
         nowMilliseconds: Int64
@@ -163,7 +163,7 @@ enum ChannelJudge {
             return .badRequestPayload
         }
         let (reason, identifier) = model.createChannel(
-            application: application,
+            appIndex: appIndex,
             storesNewest: tape.integer(policy) == 1,
             nowMilliseconds: nowMilliseconds
         )

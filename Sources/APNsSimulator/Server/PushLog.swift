@@ -6,12 +6,22 @@ import Reactor
 final class PushLogFile: Sendable {
     let descriptor: Int32
 
-    /// Creates or overwrites the file. Only its owner may read a new file, because it shows who got which content.
+    /// Creates or overwrites the file. Only its owner may read it, because it shows who got which content.
     init(path: String) throws(SimulatorError) {
-        descriptor = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0o600)
-        guard descriptor >= 0 else {
-            throw SimulatorError(.invalidConfiguration, "pushLog: \(path): \(String(cString: strerror(errno)))")
+        let file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0o600)
+        guard file >= 0, Self.protect(file) else {
+            let reason = String(cString: strerror(errno))
+            if file >= 0 { close(file) }
+            throw SimulatorError(.invalidConfiguration, "pushLog: \(path): \(reason)")
         }
+        descriptor = file
+    }
+
+    /// Sets the mode of a file that existed before. A pipe or device, such as `/dev/stdout`, keeps its own.
+    private static func protect(_ file: Int32) -> Bool {
+        var status = stat()
+        guard fstat(file, &status) == 0 else { return false }
+        return status.st_mode & S_IFMT != S_IFREG || fchmod(file, 0o600) == 0
     }
 
     /// - Parameter descriptor: an open file, which `deinit` closes.

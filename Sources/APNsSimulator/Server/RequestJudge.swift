@@ -47,11 +47,11 @@ enum RequestJudge {
             topic.count > suffixBytes
             && isEqual(UnsafeRawBufferPointer(rebasing: topic[(topic.count - suffixBytes)...]), topicSuffix)
         let bundle = hasSuffix ? UnsafeRawBufferPointer(rebasing: topic[..<(topic.count - suffixBytes)]) : topic
-        guard let application = model.application(bundle: bundle),
-            model.mayPush(team: teamIdentifier, to: application)
+        guard let appIndex = model.appIndex(bundle: bundle),
+            model.mayPush(team: teamIdentifier, to: appIndex)
         else { return (PushVerdict(reason: .topicDisallowed), -1) }
         let token = memory.prefix(slot.pointee.head.tokenBytes, of: RequestMemory.token)
-        return model.verdict(token: token, application: hasSuffix ? application : nil, nowMilliseconds: nowMilliseconds)
+        return model.verdict(token: token, appIndex: hasSuffix ? appIndex : nil, nowMilliseconds: nowMilliseconds)
     }
 
     /// Whether the text has only the characters of a topic, and is not empty: letters, digits, hyphens and dots.

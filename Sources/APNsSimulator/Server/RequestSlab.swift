@@ -112,7 +112,7 @@ struct ResponseQueue {
 
     var isFull: Bool { heap.count >= Self.entriesMax }
 
-    var earliestMilliseconds: Int64? { heap.first?.dueMilliseconds }
+    var earliestDueMilliseconds: Int64? { heap.first?.dueMilliseconds }
 
     mutating func push(_ entry: Entry) {
         heap.append(entry)

@@ -44,8 +44,8 @@ func writeResponseBody(_ slot: UnsafeMutablePointer<RequestSlot>) {
         slot.pointee.responseBytes = count
         return
     }
-    let isInTwoWords = slot.pointee.head.concernsChannels && slot.pointee.reason == .serviceUnavailable
-    let body = isInTwoWords ? serviceUnavailableOfChannels : responseBodies[Int(slot.pointee.reason.rawValue)]
+    let usesChannelSpelling = slot.pointee.head.concernsChannels && slot.pointee.reason == .serviceUnavailable
+    let body = usesChannelSpelling ? serviceUnavailableOfChannels : responseBodies[Int(slot.pointee.reason.rawValue)]
     for byte in body { append(byte) }
     if slot.pointee.reason.status == 410 {
         for byte in ",\"timestamp\":\(slot.pointee.tokenRetiredAtMilliseconds)".utf8 { append(byte) }

@@ -68,7 +68,7 @@ enum Service: Sendable {
     case management
 }
 
-/// One thread of both services, with its connections, its requests in flight and its delayed answers.
+/// One thread of both services, with its connections, its requests in flight and its delayed responses.
 final class ServerLoop {
     /// The simulated clock is at most ten years ahead of the real one.
     static let clockAdvanceMillisecondsMax: Int64 = 3_650 * 86_400_000
@@ -230,11 +230,12 @@ final class ServerLoop {
     }
 
     private func scheduleResponseTimer() {
-        guard let earliest = responses.earliestMilliseconds, earliest < responseTimerDueMilliseconds else { return }
+        guard let dueMilliseconds = responses.earliestDueMilliseconds, dueMilliseconds < responseTimerDueMilliseconds
+        else { return }
         loop.cancel(responseTimer)
-        responseTimerDueMilliseconds = earliest
+        responseTimerDueMilliseconds = dueMilliseconds
         responseTimer = loop.schedule(
-            afterMilliseconds: max(0, earliest - loop.nowMilliseconds),
+            afterMilliseconds: max(0, dueMilliseconds - loop.nowMilliseconds),
             handler: self,
             tag: 0
         )

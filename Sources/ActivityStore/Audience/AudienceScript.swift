@@ -44,7 +44,7 @@ enum AudienceScript: Int, CaseIterable {
         ("ENTRY_FIXED_BYTES", Int64(StoredMember.fixedBytes)),
         ("ENTRY_IS_DEVICE", Int64(StoredMember.Flag.device)),
         ("LEAVING_KEPT", PageLimits.leavingKeptMilliseconds),
-        ("ACTIVITY_LIFE", PageLimits.activityEntryAgeMaxMilliseconds),
+        ("ACTIVITY_LIFE", PageLimits.activityEntryAgeMillisecondsMax),
         ("DEVICE_LIFE", StoreLimits.deviceLifetimeMilliseconds),
         // The record.
         ("ACTIVITY_LIFETIME_MILLISECONDS", StoreLimits.activityLifetimeMilliseconds),

@@ -11,7 +11,7 @@ extension AudienceSession {
         case .checkpoint: return handle(reply, ofRecorded: count, from: reader, on: connection)
         default: break
         }
-        // Always true here, because the reader belongs to this connection.
+        // The result is true here, because the reader belongs to this connection.
         _ = connection.completeOldestCall(from: reader)
         guard let call = calls.oldest else { return }
         switch call.kind {
@@ -19,12 +19,12 @@ extension AudienceSession {
             guard let directory = reply.valueOrEmpty else { return handleViolation(on: connection) }
             connection.resetReconnectPause()
             _ = calls.removeOldest()
-            joins.directoryReceived(directory, call.joinSlot)
+            appends.directoryReceived(directory, call.appendSlot)
         default:
             guard let result = parse(reply, of: call.kind, from: reader) else { return handleViolation(on: connection) }
             connection.resetReconnectPause()
             _ = calls.removeOldest()
-            joins.handler?.audienceReplied(tag: call.tag, result)
+            appends.handler?.audienceReplied(tag: call.tag, result)
         }
     }
 
@@ -48,14 +48,14 @@ extension AudienceSession {
                 if error.endsConnection { connection.disconnect(error) }
             } else if element.kind == .integer, let outcome = AppendOutcome(rawValue: element.integer) {
                 connection.resetReconnectPause()
-                if let call = calls.removeOldest() { joins.entryAppended(call.joinSlot, outcome) }
+                if let call = calls.removeOldest() { appends.entryAppended(call.appendSlot, outcome) }
             } else {
                 return handleViolation(on: connection)
             }
         }
     }
 
-    /// The verdicts, indexed by the number with which the script answers a checkpoint.
+    /// The verdicts on a checkpoint, indexed by the number in the script's reply.
     private static let checkpointVerdicts: [AudienceVerdict] = [.claimedByAnother, .settled, .lost]
 
     /// Takes the reply to checkpoints: the newest admitted version, and for each checkpoint whether it was
@@ -73,7 +73,7 @@ extension AudienceSession {
                 let result = withNewest(AudienceReply(Self.checkpointVerdicts[Int(outcome)]), at: 0, from: reader)
             else { return handleViolation(on: connection) }
             connection.resetReconnectPause()
-            if let call = calls.removeOldest() { joins.handler?.audienceReplied(tag: call.tag, result) }
+            if let call = calls.removeOldest() { appends.handler?.audienceReplied(tag: call.tag, result) }
         }
     }
 
@@ -176,7 +176,7 @@ extension AudienceSession {
         guard reply.elementCount == 2 || reply.elementCount == 3, reader.element(0).isWord("finished"),
             let partsLeft = reader.number(
                 1,
-                in: 0...Int64(MemberLocation.segmentCount + DeviceEnvironment.allCases.count)
+                in: 0...Int64(MemberLocation.segmentCount + APNsEnvironment.allCases.count)
             ),
             (partsLeft == 0) == (reply.elementCount == 3)
         else { return nil }

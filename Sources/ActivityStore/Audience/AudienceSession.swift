@@ -4,7 +4,7 @@ import Redis
 /// The kind of a call. It decides how the call's reply is read.
 enum AudienceCallKind: UInt8, BitwiseCopyable {
     case admit, settle, newest, claim, checkpoint, finish, directory, page
-    // The steps of a join.
+    // The steps of an append.
     case append, lookUp, arrange
 }
 
@@ -12,8 +12,8 @@ enum AudienceCallKind: UInt8, BitwiseCopyable {
 struct AudienceSessionCall: BitwiseCopyable {
     var tag: UInt64
     var kind: AudienceCallKind
-    /// For a step of a join: the join's slot in ``JoinTable``.
-    var joinSlot: UInt16 = 0
+    /// For a step of an append: the append's slot in ``EntryAppendTable``.
+    var appendSlot: UInt16 = 0
 }
 
 /// The audience store's part of one connection. It writes calls, collects the entries and checkpoints that leave
@@ -22,86 +22,86 @@ final class AudienceSession: RedisSession {
     typealias Bytes = UnsafeRawBufferPointer
 
     var scripts: [String] { AudienceScript.bodies }
-    let joins: AudienceJoins
+    let appends: EntryAppends
     /// The calls that have no reply yet, oldest first.
     var calls: CallQueue<AudienceSessionCall>
-    /// The slots of the joins whose entries are not written yet. Their calls are the newest of ``calls``.
-    private let collectedJoins: UnsafeMutableBufferPointer<UInt16>
-    private var collectedJoinCount = 0
+    /// The slots of the appends whose entries are not written yet. Their calls are the newest of ``calls``.
+    private let collectedAppends: UnsafeMutableBufferPointer<UInt16>
+    private var collectedAppendCount = 0
     /// Checkpoints that are not written yet. While there are any, their calls are the newest of ``calls`` and
-    /// no join waits to be written.
+    /// no append waits to be written.
     private var checkpoints: CheckpointBatch
 
     /// - Parameter configuration: the configuration of the connection. It limits the outstanding calls and
     ///   the calls of one Redis command.
-    init(configuration: RedisConfiguration, joins: AudienceJoins) {
+    init(configuration: RedisConfiguration, appends: EntryAppends) {
         calls = CallQueue(capacity: configuration.outstandingCallsMax)
-        collectedJoins = .allocate(capacity: configuration.callsPerCommandMax)
+        collectedAppends = .allocate(capacity: configuration.callsPerCommandMax)
         checkpoints = CheckpointBatch(callsMax: configuration.callsPerCommandMax)
-        self.joins = joins
+        self.appends = appends
     }
 
     deinit {
-        collectedJoins.deallocate()
+        collectedAppends.deallocate()
     }
 
-    // MARK: - Joins
+    // MARK: - Appends
 
-    /// Collects a join's entry for a Redis command that is written at the end of the turn at the latest.
+    /// Collects an append's entry for a Redis command that is written at the end of the turn at the latest.
     func collectEntry(_ slot: UInt16, on connection: RedisConnection) -> IssueOutcome {
         if let obstacle = connection.obstacle { return obstacle }
         flushCheckpoints(on: connection)
-        collectedJoins.initializeElement(at: collectedJoinCount, to: slot)
-        collectedJoinCount += 1
-        calls.append(AudienceSessionCall(tag: 0, kind: .append, joinSlot: slot))
+        collectedAppends.initializeElement(at: collectedAppendCount, to: slot)
+        collectedAppendCount += 1
+        calls.append(AudienceSessionCall(tag: 0, kind: .append, appendSlot: slot))
         connection.appendCall(isWritten: false)
-        if collectedJoinCount == collectedJoins.count { flush(on: connection) }
+        if collectedAppendCount == collectedAppends.count { flush(on: connection) }
         return .issued
     }
 
     func flush(on connection: RedisConnection) {
-        flushJoins(on: connection)
+        flushAppends(on: connection)
         flushCheckpoints(on: connection)
     }
 
-    private func flushJoins(on connection: RedisConnection) {
-        guard collectedJoinCount > 0 else { return }
-        let count = collectedJoinCount
-        collectedJoinCount = 0
-        let overhead = CommandWriter.argumentOverheadBytes
+    private func flushAppends(on connection: RedisConnection) {
+        guard collectedAppendCount > 0 else { return }
+        let count = collectedAppendCount
+        collectedAppendCount = 0
+        let overhead = RedisCommandWriter.argumentOverheadBytes
         let bytesMax =
             ScriptPrefixes.bytes + 3 * overhead
-            + count * (AudienceKey.bytesMax + StoredMember.bytesMax + 2 * overhead)
+            + count * (AudienceStoreKey.bytesMax + StoredMember.bytesMax + 2 * overhead)
         connection.write(calls: count, bytesMax: bytesMax) { room in
-            var writer = CommandWriter(room, argumentCount: ScriptPrefixes.argumentCount + 1 + 2 * count)
+            var writer = RedisCommandWriter(room, argumentCount: ScriptPrefixes.argumentCount + 1 + 2 * count)
             writer.verbatim(connection.scriptPrefixes[AudienceScript.append.rawValue])
             writer.argument(number: count)
-            for slot in collectedJoins[..<count] {
-                writer.pageKey(joins.table.hashTag(slot), joins.table[slot].bounds.lower)
+            for slot in collectedAppends[..<count] {
+                writer.pageKey(appends.table.hashTag(slot), appends.table[slot].bounds.lower)
             }
-            for slot in collectedJoins[..<count] { writer.argument(joins.table.entry(slot)) }
+            for slot in collectedAppends[..<count] { writer.argument(appends.table.entry(slot)) }
             return writer.count
         }
     }
 
-    /// Runs the script `arrange`, which makes or rearranges the page of a join.
+    /// Runs the script `arrange`, which makes or rearranges the page of an append.
     func arrange(_ slot: UInt16, on connection: RedisConnection) -> IssueOutcome {
         if let obstacle = connection.obstacle { return obstacle }
-        let hashTag = joins.table.hashTag(slot)
-        let bounds = joins.table[slot].bounds
-        let isDevice = joins.table[slot].isDevice
+        let hashTag = appends.table.hashTag(slot)
+        let bounds = appends.table[slot].bounds
+        let isDevice = appends.table[slot].isDevice
         let keyCount = bounds.middle == nil ? 2 : 3
         write(
-            AudienceSessionCall(tag: 0, kind: .arrange, joinSlot: slot),
+            AudienceSessionCall(tag: 0, kind: .arrange, appendSlot: slot),
             argumentCount: ScriptPrefixes.argumentCount + 1 + keyCount + 4,
-            bytesMax: ScriptPrefixes.bytes + 3 * AudienceKey.bytesMax + 64,
+            bytesMax: ScriptPrefixes.bytes + 3 * AudienceStoreKey.bytesMax + 64,
             on: connection
         ) { writer in
             writer.verbatim(connection.scriptPrefixes[AudienceScript.arrange.rawValue])
             writer.argument(number: keyCount)
             writer.argument(count: hashTag.count + 1) {
                 $0.verbatim(hashTag)
-                $0.byte(AudienceKey.directoryLetter)
+                $0.byte(AudienceStoreKey.directoryLetter)
             }
             writer.pageKey(hashTag, bounds.lower)
             if let middle = bounds.middle { writer.pageKey(hashTag, middle) }
@@ -125,7 +125,7 @@ final class AudienceSession: RedisSession {
         on connection: RedisConnection
     ) -> IssueOutcome {
         if let obstacle = connection.obstacle { return obstacle }
-        flushJoins(on: connection)
+        flushAppends(on: connection)
         if !checkpoints.hasRoom(for: text, of: key) { flushCheckpoints(on: connection) }
         checkpoints.append(key, range, claim: claim, text: text)
         calls.append(AudienceSessionCall(tag: tag, kind: .checkpoint))
@@ -138,7 +138,7 @@ final class AudienceSession: RedisSession {
         let count = checkpoints.count
         guard count > 0 else { return }
         connection.write(calls: count, bytesMax: ScriptPrefixes.bytes + checkpoints.commandBytesMax) { room in
-            var writer = CommandWriter(
+            var writer = RedisCommandWriter(
                 room,
                 argumentCount: ScriptPrefixes.argumentCount + checkpoints.argumentCount
             )
@@ -185,12 +185,12 @@ final class AudienceSession: RedisSession {
         argumentCount: Int,
         bytesMax: Int,
         on connection: RedisConnection,
-        _ arguments: (inout CommandWriter) -> Void
+        _ arguments: (inout RedisCommandWriter) -> Void
     ) {
         flush(on: connection)
-        let overhead = (argumentCount + 1) * CommandWriter.argumentOverheadBytes
+        let overhead = (argumentCount + 1) * RedisCommandWriter.argumentOverheadBytes
         connection.write(calls: 0, bytesMax: bytesMax + overhead) { room in
-            var writer = CommandWriter(room, argumentCount: argumentCount)
+            var writer = RedisCommandWriter(room, argumentCount: argumentCount)
             arguments(&writer)
             return writer.count
         }
@@ -201,15 +201,15 @@ final class AudienceSession: RedisSession {
     // MARK: - Failures
 
     func discardCollectedCalls() {
-        collectedJoinCount = 0
+        collectedAppendCount = 0
         checkpoints.removeAll()
     }
 
     func handleFailure(_ error: RedisError) {
         guard let call = calls.removeOldest() else { preconditionFailure("a call failed that was not issued") }
         switch call.kind {
-        case .append, .lookUp, .arrange: joins.joinFailed(call.joinSlot, error)
-        default: joins.handler?.audienceFailed(tag: call.tag, error: error)
+        case .append, .lookUp, .arrange: appends.appendFailed(call.appendSlot, error)
+        default: appends.handler?.audienceFailed(tag: call.tag, error: error)
         }
     }
 }

@@ -35,19 +35,19 @@ public struct AudienceStoreCounters: Sendable {
 /// is stored in the cache. The calls of a turn leave together at the end of the turn.
 public final class AudienceStore {
     let redis: RedisClient
-    private let joins: AudienceJoins
-    private let key = UnsafeMutableRawBufferPointer.allocate(byteCount: AudienceKey.bytesMax, alignment: 8)
+    private let appends: EntryAppends
+    private let key = UnsafeMutableRawBufferPointer.allocate(byteCount: AudienceStoreKey.bytesMax, alignment: 8)
 
     /// Makes a store without connections; ``connect()`` opens them.
     ///
     /// - Parameter handler: The store keeps a weak reference to it.
     public init(loop: EventLoop, configuration: RedisConfiguration, handler: any AudienceStoreHandler) {
-        let joins = AudienceJoins(handler: handler)
-        self.joins = joins
-        redis = RedisClient(loop: loop, configuration: configuration, handler: joins) {
-            AudienceSession(configuration: $0, joins: joins)
+        let appends = EntryAppends(handler: handler)
+        self.appends = appends
+        redis = RedisClient(loop: loop, configuration: configuration, handler: appends) {
+            AudienceSession(configuration: $0, appends: appends)
         }
-        joins.redis = redis
+        appends.redis = redis
     }
 
     deinit {
@@ -68,7 +68,7 @@ public final class AudienceStore {
     public var hasSeveralServers: Bool { redis.hasSeveralServers }
 
     /// The counts since the store was made.
-    public var counters: AudienceStoreCounters { joins.counters }
+    public var counters: AudienceStoreCounters { appends.counters }
 
     /// The number of calls that have no reply yet. Includes the calls that the store itself makes to read directories
     /// and to rearrange pages, and the connections' own commands.
@@ -82,21 +82,21 @@ public final class AudienceStore {
         guard call.operation.isWithinBounds else { return .outOfBounds }
         switch call.operation {
         case .append(let entry):
-            return joins.begin(tag: call.tag, app: call.app, call.audience, entry)
+            return appends.begin(tag: call.tag, app: call.app, call.audience, entry)
         case .directory(let segment), .page(let segment, _):
-            guard var count = AudienceKey.write(app: call.app, call.audience, segment: segment, to: key) else {
+            guard var count = AudienceStoreKey.write(app: call.app, call.audience, segment: segment, to: key) else {
                 return .outOfBounds
             }
             if case .page(_, let lowerBound) = call.operation {
-                let suffix = AudienceKey.pageSuffix(lowerBound)
+                let suffix = AudienceStoreKey.pageSuffix(lowerBound)
                 for index in suffix.indices { key[count + index] = suffix[index] }
-                count += AudienceKey.pageSuffixBytes
+                count += AudienceStoreKey.pageSuffixBytes
                 return get(.page, tag: call.tag, keyBytes: count)
             }
-            key[count] = AudienceKey.directoryLetter
+            key[count] = AudienceStoreKey.directoryLetter
             return get(.directory, tag: call.tag, keyBytes: count + 1)
         default:
-            guard let count = AudienceKey.write(app: call.app, call.audience, to: key) else { return .outOfBounds }
+            guard let count = AudienceStoreKey.write(app: call.app, call.audience, to: key) else { return .outOfBounds }
             let key = UnsafeRawBufferPointer(rebasing: key[..<count])
             guard let (session, connection) = redis.audienceSession(for: key) else { return .notReady }
             guard case .checkpoint(let range, let claim, let text) = call.operation else {

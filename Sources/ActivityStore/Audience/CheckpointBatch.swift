@@ -9,11 +9,11 @@ struct CheckpointBatch: ~Copyable {
     /// The maximum length of all arguments together. Most checkpoints have about a hundred bytes.
     private static let argumentBytesMax = 16_384
     /// The bytes of a range and a claim, and the bytes that RESP adds to a range, a claim and a text.
-    private static let bytesBesideText = 4 + 8 + 3 * CommandWriter.argumentOverheadBytes
+    private static let bytesBesideText = 4 + 8 + 3 * RedisCommandWriter.argumentOverheadBytes
 
     private let callsMax: Int
     private(set) var count = 0
-    private let key = UnsafeMutableRawBufferPointer.allocate(byteCount: AudienceKey.bytesMax, alignment: 1)
+    private let key = UnsafeMutableRawBufferPointer.allocate(byteCount: AudienceStoreKey.bytesMax, alignment: 1)
     private var keyByteCount = 0
     private let arguments = UnsafeMutableRawBufferPointer.allocate(byteCount: argumentBytesMax, alignment: 1)
     private var argumentByteCount = 0
@@ -45,19 +45,19 @@ struct CheckpointBatch: ~Copyable {
             key.copyMemory(from: audience)
             keyByteCount = audience.count
         }
-        var writer = CommandWriter(arguments, continuingAt: argumentByteCount)
+        var writer = RedisCommandWriter(arguments, continuingAt: argumentByteCount)
         writer.checkpointArguments(range, claim: claim, text: text)
         argumentByteCount = writer.count
         count += 1
     }
 
     /// The maximum length of the Redis command, without the part that names the script.
-    var commandBytesMax: Int { keyByteCount + argumentByteCount + 4 * CommandWriter.argumentOverheadBytes }
+    var commandBytesMax: Int { keyByteCount + argumentByteCount + 4 * RedisCommandWriter.argumentOverheadBytes }
 
     /// The number of the Redis command's arguments, without the part that names the script.
     var argumentCount: Int { 3 + 3 * count }
 
-    func write(to writer: inout CommandWriter) {
+    func write(to writer: inout RedisCommandWriter) {
         writer.argument(letter: UInt8(ascii: "1"))
         writer.argument(UnsafeRawBufferPointer(rebasing: key[..<keyByteCount]))
         writer.argument(letter: UInt8(ascii: "p"))

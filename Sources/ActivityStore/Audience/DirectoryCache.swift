@@ -12,7 +12,7 @@ struct DirectoryCache: ~Copyable {
     static let capacity = 8_192
     /// The maximum number of bounds of all segments together. They take 4 MiB, and are enough for about 200 million
     /// members of large audiences, where a page has about 200 members. Beyond this limit the cache drops
-    /// everything.
+    /// everything but the directory that is stored last.
     static let boundsMax = 1 << 20
 
     private struct Entry {
@@ -29,7 +29,7 @@ struct DirectoryCache: ~Copyable {
     /// Returns the bounds of the page to which a member's position belongs. If the segment is not in the cache,
     /// returns those of the only page of a small segment.
     ///
-    /// - Parameter hashTag: the segment's hash tag (``AudienceKey``).
+    /// - Parameter hashTag: the segment's hash tag (``AudienceStoreKey``).
     func page(of position: UInt32, hashTag: UnsafeRawBufferPointer) -> PageBounds {
         let fingerprint = KeyFingerprint(hashTag).value
         let index = Self.index(fingerprint)
@@ -53,7 +53,7 @@ struct DirectoryCache: ~Copyable {
         guard Self.isDirectory(directory) else { return false }
         let fingerprint = KeyFingerprint(hashTag).value
         let index = Self.index(fingerprint)
-        let count = directory.count / AudienceKey.boundBytes
+        let count = directory.count / AudienceStoreKey.boundBytes
         boundCount += count - entries[index].bounds.count
         if boundCount > Self.boundsMax {
             entries = [Entry](repeating: Entry(), count: Self.capacity)
@@ -66,14 +66,14 @@ struct DirectoryCache: ~Copyable {
     }
 
     private static func isDirectory(_ bytes: UnsafeRawBufferPointer) -> Bool {
-        guard bytes.count % AudienceKey.boundBytes == 0 else { return false }
-        let count = bytes.count / AudienceKey.boundBytes
+        guard bytes.count % AudienceStoreKey.boundBytes == 0 else { return false }
+        let count = bytes.count / AudienceStoreKey.boundBytes
         return count <= PageLimits.pagesMax && (count == 0 || bound(0, of: bytes) == 0)
             && (1..<max(1, count)).allSatisfy { bound($0 - 1, of: bytes) < bound($0, of: bytes) }
     }
 
     private static func bound(_ index: Int, of directory: UnsafeRawBufferPointer) -> UInt32 {
-        let bound = directory.loadUnaligned(fromByteOffset: index * AudienceKey.boundBytes, as: UInt32.self)
+        let bound = directory.loadUnaligned(fromByteOffset: index * AudienceStoreKey.boundBytes, as: UInt32.self)
         return UInt32(littleEndian: bound)
     }
 }

@@ -34,7 +34,7 @@ enum PageLimits {
     /// The age, counted from the registration of the token, above which `arrange` drops an activity's entry from a page
     /// that is too long. An activity lives for eight hours and stays on the Lock Screen for up to four more (Apple,
     /// "ActivityKit"). So an older token is dead.
-    static let activityEntryAgeMaxMilliseconds: Int64 = 12 * 3_600_000
+    static let activityEntryAgeMillisecondsMax: Int64 = 12 * 3_600_000
     /// The same for an entry that says that a member left, counted from the entry's time. By then every older entry
     /// of the member should have arrived.
     static let leavingKeptMilliseconds: Int64 = 3_600_000

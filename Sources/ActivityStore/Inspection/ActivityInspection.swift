@@ -73,7 +73,7 @@ public struct ActivityInspection: Sendable, Equatable {
     private var doublings: Int64 = 0
     private var limitedAtMilliseconds: Int64?
 
-    /// - Parameter value: the answer of GET; empty if there is no value.
+    /// - Parameter value: the reply to GET; empty if there is no value.
     public init(value: [UInt8]) throws(InspectionError) {
         if value.isEmpty { return }
         var record = InspectedField(name: "record", bytes: value[...])
@@ -180,7 +180,7 @@ public struct ActivityInspection: Sendable, Equatable {
         // Even a spacing of one millisecond, doubled 22 times, exceeds the longest spacing, an hour. So further
         // doublings change nothing.
         let throttledSpacing = level == 0 ? 0 : pace.spacingMilliseconds << min(level, 22)
-        return max(pace.spacingMilliseconds, min(throttledSpacing, pace.throttledSpacingMaxMilliseconds))
+        return max(pace.spacingMilliseconds, min(throttledSpacing, pace.throttledSpacingMillisecondsMax))
     }
 
     /// Returns the time at which the spacing allows the next push; nil: now.

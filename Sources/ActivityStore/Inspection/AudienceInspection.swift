@@ -17,7 +17,7 @@ public struct AudienceInspection: Sendable, Equatable {
         public let isStart: Bool
         public let grant: AudienceGrant
         public let atMilliseconds: Int64
-        /// The version is sent until this time, UNIX seconds.
+        /// Until when the version's body is valid for members that join, UNIX seconds.
         public let expiration: Int64
     }
 
@@ -37,7 +37,7 @@ public struct AudienceInspection: Sendable, Equatable {
     }
 
     /// The last checkpoint of a range's round. Rounds of starts have their checkpoints in another record.
-    public struct Progress: Sendable, Equatable {
+    public struct RangeCheckpoint: Sendable, Equatable {
         public let range: SegmentRange
         /// The text of the checkpoint, in the format of `Checkpoint`.
         public let checkpoint: [UInt8]
@@ -56,7 +56,7 @@ public struct AudienceInspection: Sendable, Equatable {
     /// The progress of the last versions, in the order of their admission.
     public private(set) var fanOuts: [FanOut] = []
     /// The last checkpoints, in the order of the ranges.
-    public private(set) var progress: [Progress] = []
+    public private(set) var rangeCheckpoints: [RangeCheckpoint] = []
     private var fullAtMilliseconds: Int64 = 0
     private var frequentFullAtMilliseconds: Int64 = 0
 
@@ -82,14 +82,14 @@ public struct AudienceInspection: Sendable, Equatable {
             var part = InspectedField(name: "p", bytes: field.dropFirst())
             let (count, index) = (Int(try part.readNumber(bytes: 2)), Int(try part.readNumber(bytes: 2)))
             guard let range = SegmentRange(index: index, rangeCount: count) else { throw part.error }
-            progress.append(Progress(range: range, checkpoint: value))
+            rangeCheckpoints.append(RangeCheckpoint(range: range, checkpoint: value))
         }
-        for environment in DeviceEnvironment.allCases {
+        for environment in APNsEnvironment.allCases {
             let name = environment == .production ? "hp" : "hs"
             guard let value = values[Array(name.utf8)] else { continue }
             channels.append(try Channel(InspectedField(name: name, bytes: value[...]), environment))
         }
-        progress.sort { ($0.range.rangeCount, $0.range.index) < ($1.range.rangeCount, $1.range.index) }
+        rangeCheckpoints.sort { ($0.range.rangeCount, $0.range.index) < ($1.range.rangeCount, $1.range.index) }
     }
 
     /// Returns what is left now of the audience's two budgets for priority 10: that for members without frequent
@@ -106,7 +106,7 @@ public struct AudienceInspection: Sendable, Equatable {
 }
 
 extension AudienceInspection.Channel {
-    fileprivate init(_ field: InspectedField, _ environment: DeviceEnvironment) throws(InspectionError) {
+    fileprivate init(_ field: InspectedField, _ environment: APNsEnvironment) throws(InspectionError) {
         let value = field.rest
         guard let channel = value.withUnsafeBytes({ AudienceChannel(field: $0, environment: environment) }) else {
             throw field.error

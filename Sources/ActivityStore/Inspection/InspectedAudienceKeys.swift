@@ -9,16 +9,16 @@ public struct InspectedAudienceKeys: Sendable {
     public init?(app: String, audience: String) {
         self.app = Array(app.utf8)
         self.audience = Array(audience.utf8).withUnsafeBytes { AudienceDigest(of: $0) }
-        guard (1...AudienceKey.appBytesMax).contains(self.app.count) else { return nil }
+        guard (1...AudienceStoreKey.appBytesMax).contains(self.app.count) else { return nil }
     }
 
     /// The key of the audience's record, a hash.
     public var recordKey: [UInt8] { tag(segment: nil) }
 
-    public func directoryKey(segment: UInt8) -> [UInt8] { tag(segment: segment) + [AudienceKey.directoryLetter] }
+    public func directoryKey(segment: UInt8) -> [UInt8] { tag(segment: segment) + [AudienceStoreKey.directoryLetter] }
 
     public func pageKey(segment: UInt8, lowerBound: UInt32) -> [UInt8] {
-        let suffix = AudienceKey.pageSuffix(lowerBound)
+        let suffix = AudienceStoreKey.pageSuffix(lowerBound)
         return tag(segment: segment) + suffix.indices.map { suffix[$0] }
     }
 
@@ -26,14 +26,14 @@ public struct InspectedAudienceKeys: Sendable {
     public static func bounds(ofDirectory bytes: [UInt8]) throws(InspectionError) -> [UInt32] {
         var part = InspectedField(name: "directory", bytes: bytes[...])
         var bounds: [UInt32] = []
-        while !part.isEmpty { bounds.append(UInt32(try part.readNumber(bytes: AudienceKey.boundBytes))) }
+        while !part.isEmpty { bounds.append(UInt32(try part.readNumber(bytes: AudienceStoreKey.boundBytes))) }
         return bounds
     }
 
     private func tag(segment: UInt8?) -> [UInt8] {
-        var memory = [UInt8](repeating: 0, count: AudienceKey.bytesMax)
+        var memory = [UInt8](repeating: 0, count: AudienceStoreKey.bytesMax)
         let count = memory.withUnsafeMutableBytes { memory in
-            app.withUnsafeBytes { AudienceKey.write(app: $0, audience, segment: segment, to: memory) }
+            app.withUnsafeBytes { AudienceStoreKey.write(app: $0, audience, segment: segment, to: memory) }
         }
         return Array(memory[..<(count ?? 0)])
     }

@@ -13,9 +13,9 @@ public struct InspectionError: Error, Equatable, CustomStringConvertible {
 public struct InspectedToken: Sendable, Equatable {
     /// The token as it was registered.
     public var token: [UInt8]
-    public var environment: DeviceEnvironment
+    public var environment: APNsEnvironment
 
-    init(token: [UInt8], environment: DeviceEnvironment) {
+    init(token: [UInt8], environment: APNsEnvironment) {
         self.token = token
         self.environment = environment
     }
@@ -37,10 +37,11 @@ public struct InspectedToken: Sendable, Equatable {
     }
 }
 
-/// The pushes that are left in a bucket; for the bucket of a device, the starts.
+/// What is left in a bucket. A draw is for a push of priority 10, for a start if the bucket is a device's, or for a
+/// command if it is an audience's.
 public struct InspectedBudget: Sendable, Equatable {
-    /// How many pushes could be drawn now, including the reserve.
-    public let pushesLeft: Int
+    /// How many draws are possible now, including those from the reserve.
+    public let drawsLeft: Int
     public let bucket: Policy.Bucket
     /// When the bucket will be full; nil: it is full.
     public let fullAtMilliseconds: Int64?
@@ -50,8 +51,8 @@ public struct InspectedBudget: Sendable, Equatable {
         // The subtraction cannot overflow, because neither time is negative.
         let missing = max(0, fullAtMilliseconds &- nowMilliseconds)
         let interval = bucket.intervalMilliseconds
-        let missingPushes = missing / interval &+ (missing % interval == 0 ? 0 : 1)
-        pushesLeft = max(0, bucket.pushes &- Int(clamping: missingPushes))
+        let missingDraws = missing / interval &+ (missing % interval == 0 ? 0 : 1)
+        drawsLeft = max(0, bucket.pushes &- Int(clamping: missingDraws))
         self.fullAtMilliseconds = missing > 0 ? fullAtMilliseconds : nil
     }
 }

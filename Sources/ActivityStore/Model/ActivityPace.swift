@@ -42,7 +42,7 @@ public struct ActivityPace: Hashable, Sendable {
         if doublings == 0 { return pace.spacingMilliseconds }
         var spacing = pace.spacingMilliseconds
         for _ in 0..<doublings { spacing *= 2 }
-        return max(pace.spacingMilliseconds, min(spacing, pace.throttledSpacingMaxMilliseconds))
+        return max(pace.spacingMilliseconds, min(spacing, pace.throttledSpacingMillisecondsMax))
     }
 
     /// Records a 429: doubles the spacing once more, unless it is at its longest. Each push doubles the
@@ -52,7 +52,7 @@ public struct ActivityPace: Hashable, Sendable {
     mutating func recordLimit(_ pace: Policy.Pace, sentAt: Int64, at now: Int64) -> Bool {
         if let limitedAtMilliseconds, sentAt <= limitedAtMilliseconds && now >= limitedAtMilliseconds { return false }
         let doublingsBefore = doublings(pace, at: now)
-        let isLongest = spacing(pace, at: now) >= pace.throttledSpacingMaxMilliseconds
+        let isLongest = spacing(pace, at: now) >= pace.throttledSpacingMillisecondsMax
         doublings = isLongest || doublingsBefore == StoreLimits.doublingsMax ? doublingsBefore : doublingsBefore + 1
         limitedAtMilliseconds = now
         return true

@@ -1,7 +1,7 @@
 import LiveActivity
 
-/// Predicts what the scripts would answer about an activity that was read from Redis. Writes nothing. The
-/// rules are the model's, which a differential test compares with the scripts.
+/// Predicts the scripts' verdicts about an activity that was read from Redis. Writes nothing. The rules are the
+/// model's, which a differential test compares with the scripts.
 ///
 /// Redis stores only a fingerprint of the last dead token. So if a command brings that token, the prediction
 /// may be `send` where the scripts would hold the command.
@@ -40,8 +40,8 @@ extension ActivityState {
         }
     }
 
-    /// Returns what the scripts would answer to an update or an end. Ignores the pace: the verdict is `send` even
-    /// for a command that the scripts would let wait.
+    /// Returns the verdict that the scripts would give on an update or an end. Ignores the pace: the verdict is `send`
+    /// even for a command that the scripts would let wait.
     package func verdict(on admission: StateAdmission<[UInt8]>, nowMilliseconds: Int64) -> StoreVerdict {
         var state = self
         // Without a last push, the spacing delays no command.
@@ -49,7 +49,7 @@ extension ActivityState {
         return state.admit(admission, now: nowMilliseconds).0.verdict
     }
 
-    /// Returns what the scripts would answer to a start's record that has no claim yet.
+    /// Returns the verdict that the scripts would give on a start's record that has no claim yet.
     package func verdict(onStart version: Version, nowMilliseconds: Int64) -> StoreVerdict {
         var state = self
         return state.admitStart(version, claim: 0, previousClaim: nil, now: nowMilliseconds).0.verdict
@@ -60,23 +60,6 @@ extension ActivityState {
         var state = self
         _ = state.reopen(version)
         return state
-    }
-}
-
-extension ActivityState {
-    /// Returns the reply that refuses an update or an end with this verdict.
-    func refusalReply(_ call: StateAdmission<[UInt8]>, _ verdict: StoreVerdict) -> StoreReply<[UInt8]> {
-        var reply = StoreReply<[UInt8]>(verdict)
-        reply.wasNotShown = verdict == .duplicate && call.isEnd && versionState == .notShown
-        return reply
-    }
-
-    mutating func reopen(_ version: Version) -> (StoreReply<[UInt8]>, Expiry) {
-        guard self.version == version else { return (StoreReply(.superseded), .unchanged) }
-        if versionState == .settled || start?.version == version { return (StoreReply(.duplicate), .unchanged) }
-        guard versionState == .notShown else { return (StoreReply(.retry), .unchanged) }
-        versionState = .waiting
-        return (StoreReply(.retry), .renewed)
     }
 }
 

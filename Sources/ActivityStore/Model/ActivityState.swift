@@ -56,168 +56,6 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
     /// Whether the newest version itself is held.
     public var holdsNewest: Bool { heldCommand.map { $0.version == version && $0.isEnd == isEnded } ?? false }
 
-    mutating func admit(_ call: StateAdmission<[UInt8]>, now: Int64) -> (StoreReply<[UInt8]>, Expiry) {
-        if let departures {
-            var reply = StoreReply<[UInt8]>(.departures)
-            reply.departures = departures
-            return (reply, .unchanged)
-        }
-        var expiry = Expiry.unchanged
-        let isFirstToken = token == nil
-        if let registration = call.registration, token?.isSame(as: registration) != true,
-            retiredToken?.isSame(as: registration) != true, takeIfNewer(registration)
-        {
-            expiry = .renewed
-            if call.isReadAgain, isFirstToken { lastTimestamp = max(lastTimestamp, now / 1_000) }
-            beginLife(at: now)
-        }
-        if let verdict = refusal(call) { return (refusalReply(call, verdict), expiry) }
-        if call.isTooOld, version == nil { return (StoreReply(.expired), expiry) }
-        if !call.isEnd, pace?.hasEnded(at: now) ?? false { return (StoreReply(.tooOld), expiry) }
-
-        let isSameVersion = version == call.version && isEnded == call.isEnd
-        if let alert = call.carriedAlert, let acceptedAlertVersion, alert <= acceptedAlertVersion {
-            return (StoreReply<[UInt8]>(.alertAlreadyAccepted), expiry)
-        }
-        let isHeldAgain = isSameVersion && holdsNewest
-        if let heldCommand, heldCommand.carriesAlert, !call.carriesAlert, token != nil || !isHeldAgain {
-            var reply = StoreReply<[UInt8]>(.alertHeld)
-            reply.heldCommand = heldCommand.command
-            return (reply, expiry)
-        }
-        beginLife(at: now)
-        if !call.isEnd, audiences.currentDigests.isEmpty, shownDigest == Self.storedDigest(call.digest) {
-            heldCommand = nil
-            advance(to: call, .settled)
-            return (StoreReply(.unchanged), .renewed)
-        }
-        guard let token else {
-            if isSameVersion && !holdsNewest { return (StoreReply(.noToken), expiry) }
-            advance(to: call, isSameVersion ? .held : .waiting)
-            return (StoreReply<[UInt8]>(isSameVersion ? .held : .noToken), .renewed)
-        }
-        let since = now - lastSendMilliseconds
-        let wait = (pace?.spacing(call.pace, at: now) ?? 0) - since
-        if since >= 0 && wait > 0 {
-            if !isSameVersion {
-                advance(to: call, .waiting)
-                expiry = .renewed
-            }
-            var reply = StoreReply<[UInt8]>(.wait)
-            reply.waitMilliseconds = wait
-            return (reply, expiry)
-        }
-        if !isSameVersion || versionState != .sending { assignTimestamp(call.version) }
-        let heldBefore = heldCommand
-        advance(to: call, .sending)
-        if heldCommand != heldBefore { expiry = .renewed }
-        if lastSendMilliseconds / 1_000_000 != now / 1_000_000 { expiry = .renewed }
-        lastSendMilliseconds = now
-        shownDigest = nil
-        var reply = StoreReply<[UInt8]>(.send)
-        reply.timestamp = lastTimestamp
-        reply.registration = token
-        draw(call, now: now, into: &reply)
-        return (reply, expiry)
-    }
-
-    /// Returns why an update or an end is refused; nil if it may become the newest version, or repeats it. (R11)
-    private func refusal(_ call: StateAdmission<[UInt8]>) -> StoreVerdict? {
-        guard let newest = version else { return nil }
-        if isEnded {
-            if call.isEnd {
-                if newest == call.version { return versionState.isSettled ? .duplicate : nil }
-                return versionState == .notShown && newest < call.version ? nil : .ended
-            }
-            return awaitsCarrier(call, newest: newest) ? .alertAwaitsCarrier : .ended
-        }
-        if call.isEnd { return nil }
-        if newest == call.version { return versionState.isSettled || versionState == .startSending ? .duplicate : nil }
-        if newest < call.version { return nil }
-        return awaitsCarrier(call, newest: newest) ? .alertAwaitsCarrier : .superseded
-    }
-
-    /// Whether the command has an alert, and a newer version that is not settled yet can carry this alert. A
-    /// start cannot carry the alert, because the alert belongs to the activity's previous life.
-    private func awaitsCarrier(_ call: StateAdmission<[UInt8]>, newest: Version) -> Bool {
-        call.carriesAlert && call.version < newest && !versionState.isSettled && versionState != .startSending
-    }
-
-    private mutating func draw(_ call: StateAdmission<[UInt8]>, now: Int64, into reply: inout StoreReply<[UInt8]>) {
-        guard let pace else { return }
-        let bucket = pace.bucket(call.pace)
-        var left = bucket.pushesLeft(fullAt: pace.fullAtMilliseconds, now: now)
-        reply.priority = 5
-        if call.requestsHighPriority {
-            if hasDrawn {
-                reply.priority = 10
-            } else if left > (call.mayUseReserve ? 0 : bucket.reservedForAlerts) {
-                reply.priority = 10
-                left -= 1
-                hasDrawn = true
-                self.pace?.fullAtMilliseconds = bucket.fullAtAfterDraw(fullAt: pace.fullAtMilliseconds, now: now)
-            } else {
-                reply.isDemoted = true
-            }
-        }
-        reply.budgetLeft = left
-    }
-
-    mutating func admitStart(
-        _ version: Version,
-        claim: UInt64,
-        previousClaim: UInt64?,
-        now: Int64
-    ) -> (StoreReply<[UInt8]>, Expiry) {
-        if let start {
-            if start.version == version { return repeatStart(start, claim: claim, previousClaim: previousClaim) }
-            if start.version > version { return (StoreReply(.superseded), .unchanged) }
-        }
-        if let newest = self.version, newest >= version {
-            if newest == version && versionState.isSettled && !isEnded { return (StoreReply(.duplicate), .unchanged) }
-            if isEnded || token != nil || lastTimestamp >= version.timestamp {
-                return (StoreReply(.superseded), .unchanged)
-            }
-        } else {
-            heldCommand = nil
-            token = nil
-            acceptedAlertVersion = nil
-            versionState = .startSending
-            self.version = version
-            isEnded = false
-        }
-        assignTimestamp(version)
-        lastSendMilliseconds = now
-        shownDigest = nil
-        hasDrawn = false
-        pace = ActivityPace(beganAtMilliseconds: now)
-        let start = Start(version: version, isSettled: false, timestamp: lastTimestamp, claim: claim)
-        self.start = start
-        return (sendReply(start), .renewed)
-    }
-
-    /// Answers a start that has already got a send verdict. The call may come for the same record after a lost
-    /// reply, for this record after it was deferred (then it names the previous claim), or for another record.
-    private mutating func repeatStart(
-        _ start: Start,
-        claim: UInt64,
-        previousClaim: UInt64?
-    ) -> (StoreReply<[UInt8]>, Expiry) {
-        guard let claimed = start.claim, claimed == claim || claimed == previousClaim else {
-            return (StoreReply<[UInt8]>(start.isSettled ? .duplicate : .unknown), .unchanged)
-        }
-        if isEnded || token != nil && versionState != .startSending { return (StoreReply(.superseded), .unchanged) }
-        guard claimed != claim else { return (sendReply(start), .unchanged) }
-        self.start?.claim = claim
-        return (sendReply(start), .renewed)
-    }
-
-    private func sendReply(_ start: Start) -> StoreReply<[UInt8]> {
-        var reply = StoreReply<[UInt8]>(.send)
-        reply.timestamp = start.timestamp
-        return reply
-    }
-
     mutating func hold(_ version: Version, _ command: [UInt8], carriesAlert: Bool) -> (StoreReply<[UInt8]>, Expiry) {
         guard self.version == version else { return (StoreReply(.superseded), .unchanged) }
         if versionState.isSettled { return (StoreReply(.duplicate), .unchanged) }
@@ -320,7 +158,15 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         return heldCommand == heldBefore ? expiry : .renewed
     }
 
-    /// Retires the token and makes its registration stale. False if there is no token, another one, or a later one.
+    mutating func reopen(_ version: Version) -> (StoreReply<[UInt8]>, Expiry) {
+        guard self.version == version else { return (StoreReply(.superseded), .unchanged) }
+        if versionState == .settled || start?.version == version { return (StoreReply(.duplicate), .unchanged) }
+        guard versionState == .notShown else { return (StoreReply(.retry), .unchanged) }
+        versionState = .waiting
+        return (StoreReply(.retry), .renewed)
+    }
+
+    /// Retires the token and makes its registration stale. False if the retirement does not concern this token.
     private mutating func retire(by retirement: TokenRetirement<[UInt8]>) -> Bool {
         guard let token, token.isRetired(by: retirement) else { return false }
         retiredToken = RetiredToken(token)
@@ -331,7 +177,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
     }
 
     /// Returns the 48 bits of a digest that are stored. 0 means no digest, so 0 is stored as 1.
-    private static func storedDigest(_ digest: UInt64) -> UInt64 { max(1, digest % (1 << 48)) }
+    static func storedDigest(_ digest: UInt64) -> UInt64 { max(1, digest % (1 << 48)) }
 
     private mutating func settleNewest(_ settlement: Settlement, digest: UInt64) {
         if settlement == .accepted {
@@ -345,40 +191,22 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
     }
 
     /// Begins the activity's life, with the first command or registration that names the activity.
-    private mutating func beginLife(at now: Int64) {
+    mutating func beginLife(at now: Int64) {
         if pace == nil { pace = ActivityPace(beganAtMilliseconds: now) }
     }
 
-    private mutating func takeIfNewer(_ registration: TokenRegistration<[UInt8]>) -> Bool {
+    mutating func takeIfNewer(_ registration: TokenRegistration<[UInt8]>) -> Bool {
         guard registration.registeredAtMilliseconds >= registeredAtMilliseconds ?? 0 else { return false }
         token = registration
         registeredAtMilliseconds = registration.registeredAtMilliseconds
         return true
-    }
-
-    /// Makes the command the newest version. Drops a held older command that has no alert.
-    private mutating func advance(to call: StateAdmission<[UInt8]>, _ versionState: VersionState) {
-        if version != call.version || isEnded != call.isEnd {
-            if let heldCommand, !heldCommand.carriesAlert { self.heldCommand = nil }
-            hasDrawn = false
-        }
-        version = call.version
-        isEnded = call.isEnd
-        self.versionState = versionState
-    }
-
-    /// Assigns the version's own timestamp, or one second above the last assigned one if its own is not higher.
-    private mutating func assignTimestamp(_ version: Version) {
-        let above = min(lastTimestamp + 1, Limits.timestampMax)
-        lastTimestamp =
-            version.timestamp > lastTimestamp ? version.timestamp : above
     }
 }
 
 /// A token that APNs has declared dead. Only a registration makes it valid again.
 public struct RetiredToken: Hashable, Sendable {
     public let token: [UInt8]
-    public let environment: DeviceEnvironment
+    public let environment: APNsEnvironment
 
     init(_ registration: TokenRegistration<[UInt8]>) {
         (token, environment) = (registration.token, registration.environment)

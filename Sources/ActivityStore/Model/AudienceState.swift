@@ -26,7 +26,7 @@ package struct AudienceState: Sendable {
         var rangeCount: UInt16
         var broadcastCount: UInt8 = 0
         var atMilliseconds: Int64
-        var finishedBroadcasts: [DeviceEnvironment: (MemberOutcome, RoundTimes)] = [:]
+        var finishedBroadcasts: [APNsEnvironment: (MemberOutcome, RoundTimes)] = [:]
         var broadcasts = MemberCounts()
         /// The counts and times of the finished ranges, by index; empty once the totals are known.
         var finishedRanges: [UInt16: (MemberCounts, RoundTimes)] = [:]
@@ -77,7 +77,7 @@ package struct AudienceState: Sendable {
     }
 
     /// Sets or removes a channel, as the keeper of channels does after it has created or deleted one.
-    mutating func set(_ channel: AudienceChannel?, in environment: DeviceEnvironment, nowMilliseconds now: Int64) {
+    mutating func set(_ channel: AudienceChannel?, in environment: APNsEnvironment, nowMilliseconds now: Int64) {
         if environment == .production { channels.production = channel } else { channels.sandbox = channel }
         if expiresAtMilliseconds == nil { renew(now) }
     }

@@ -6,19 +6,19 @@ public import LiveActivity
 /// The simulation runs the model instead of Redis, and a differential test compares it with a real server.
 /// When a page has grown too long, the model rearranges it at once; ``AudienceStore`` makes a further call.
 public struct AudienceStoreModel: Sendable {
-    struct AudienceKey: Hashable {
+    struct AudienceStoreKey: Hashable {
         var app: [UInt8]
         var audience: AudienceDigest
     }
 
     struct SegmentKey: Hashable {
-        var audience: AudienceKey
+        var audience: AudienceStoreKey
         var segment: UInt8
     }
 
     /// The server's clock, UNIX milliseconds. The owner of the model advances it.
     public var nowMilliseconds: Int64
-    private(set) var audiences: [AudienceKey: AudienceState] = [:]
+    private(set) var audiences: [AudienceStoreKey: AudienceState] = [:]
     private(set) var segments: [SegmentKey: SegmentState] = [:]
 
     private let pageBytesMax: Int
@@ -31,7 +31,7 @@ public struct AudienceStoreModel: Sendable {
     }
 
     public mutating func perform(_ call: AudienceCall<[UInt8]>) -> AudienceReply<[UInt8]> {
-        let key = AudienceKey(app: call.app, audience: call.audience)
+        let key = AudienceStoreKey(app: call.app, audience: call.audience)
         switch call.operation {
         case .directory(let segment):
             return directory(SegmentKey(audience: key, segment: segment))
@@ -41,7 +41,7 @@ public struct AudienceStoreModel: Sendable {
             let segment = SegmentKey(audience: key, segment: entry.location.segment)
             segments[segment, default: SegmentState(pageBytesMax: pageBytesMax)]
                 .append(entry, nowMilliseconds: nowMilliseconds)
-            return AudienceReply(.joined)
+            return AudienceReply(.appended)
         default:
             var audience = audiences[key] ?? AudienceState()
             audience.expire(nowMilliseconds: nowMilliseconds)
@@ -54,11 +54,11 @@ public struct AudienceStoreModel: Sendable {
     /// Sets or removes a channel in an audience's record, as the keeper of channels does.
     public mutating func set(
         _ channel: AudienceChannel?,
-        in environment: DeviceEnvironment,
+        in environment: APNsEnvironment,
         of audience: AudienceDigest,
         app: [UInt8]
     ) {
-        let key = AudienceKey(app: app, audience: audience)
+        let key = AudienceStoreKey(app: app, audience: audience)
         audiences[key, default: AudienceState()].set(channel, in: environment, nowMilliseconds: nowMilliseconds)
     }
 

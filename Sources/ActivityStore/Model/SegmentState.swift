@@ -170,6 +170,6 @@ struct StoredEntry: Sendable {
     /// The age, counted from `atMilliseconds`, up to which a page that is too long keeps the entry.
     var keptMilliseconds: Int64 {
         if isLeaving { return PageLimits.leavingKeptMilliseconds }
-        return isDevice ? StoreLimits.deviceLifetimeMilliseconds : PageLimits.activityEntryAgeMaxMilliseconds
+        return isDevice ? StoreLimits.deviceLifetimeMilliseconds : PageLimits.activityEntryAgeMillisecondsMax
     }
 }

@@ -51,9 +51,9 @@ public enum ActivityKey {
 
 /// The key of an activity or a device.
 ///
-/// An activity's key is `{app=activity}` (see ``ActivityKey``), a device's is `{app/device}`. A bundle id
-/// contains neither sign, so a device's key is never an activity's. The braces make the app and the id the hash
-/// tag of a Redis cluster.
+/// An activity's key is `{app=activity}` (see ``ActivityKey``), a device's is `{app/device}`. A bundle id contains
+/// none of the signs between the app and the id, so a device's key is never an activity's. The braces make the app
+/// and the id the hash tag of a Redis cluster.
 enum StoreKey {
     /// The length of the longest key, in bytes.
     static let bytesMax = 1_024
@@ -71,17 +71,17 @@ enum StoreKey {
         else { return nil }
         base.storeBytes(of: UInt8(ascii: "{"), as: UInt8.self)
         UnsafeMutableRawBufferPointer(start: base + 1, count: app.count).copyMemory(from: app)
-        let sign = base + 1 + app.count
+        let kindByte = base + 1 + app.count
         var count = identifier.count
-        if subject.kind == .activity, let letters = PackedUUID.pack(identifier, to: sign + 1) {
+        if subject.kind == .activity, let letters = PackedUUID.pack(identifier, to: kindByte + 1) {
             let uuid = letters == .lowercase ? ActivityKey.lowercaseUUID : ActivityKey.uppercaseUUID
-            sign.storeBytes(of: uuid, as: UInt8.self)
+            kindByte.storeBytes(of: uuid, as: UInt8.self)
             count = PackedUUID.byteCount
         } else {
-            sign.storeBytes(of: subject.kind == .activity ? UInt8(ascii: "=") : UInt8(ascii: "/"), as: UInt8.self)
-            UnsafeMutableRawBufferPointer(start: sign + 1, count: count).copyMemory(from: identifier)
+            kindByte.storeBytes(of: subject.kind == .activity ? UInt8(ascii: "=") : UInt8(ascii: "/"), as: UInt8.self)
+            UnsafeMutableRawBufferPointer(start: kindByte + 1, count: count).copyMemory(from: identifier)
         }
-        (sign + 1 + count).storeBytes(of: UInt8(ascii: "}"), as: UInt8.self)
+        (kindByte + 1 + count).storeBytes(of: UInt8(ascii: "}"), as: UInt8.self)
         return app.count + count + 3
     }
 }

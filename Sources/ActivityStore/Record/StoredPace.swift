@@ -8,24 +8,24 @@ enum StoredBucket {
 
     /// Writes a bucket. A number out of range is written as the nearer limit of its range.
     static func write(_ bucket: Policy.Bucket, to destination: UnsafeMutableRawPointer) {
-        let pushes = pushes(bucket)
+        let pushes = clampedPushes(bucket)
         let reserved = min(max(0, bucket.reservedForAlerts), pushes)
-        LittleEndian.write(UInt64(intervalMilliseconds(bucket)), bytes: 3, to: destination)
+        LittleEndian.write(UInt64(clampedIntervalMilliseconds(bucket)), bytes: 3, to: destination)
         LittleEndian.write(UInt64(pushes), bytes: 2, to: destination + 3)
         LittleEndian.write(UInt64(reserved), bytes: 2, to: destination + 5)
     }
 
-    static func pushes(_ bucket: Policy.Bucket) -> Int { min(max(1, bucket.pushes), Policy.Bucket.pushesMax) }
+    static func clampedPushes(_ bucket: Policy.Bucket) -> Int { min(max(1, bucket.pushes), Policy.Bucket.pushesMax) }
 
-    static func intervalMilliseconds(_ bucket: Policy.Bucket) -> Int64 {
+    static func clampedIntervalMilliseconds(_ bucket: Policy.Bucket) -> Int64 {
         min(max(1, intervalMillisecondsMax / max(1, Int64(bucket.refillPerHour))), intervalMillisecondsMax)
     }
 
     /// Returns how many pushes are left in a bucket that will be full at the given time.
     static func pushesLeft(_ bucket: Policy.Bucket, fullAtMilliseconds: UInt64, nowMilliseconds: UInt64) -> Int {
-        let pushes = pushes(bucket)
+        let pushes = clampedPushes(bucket)
         guard fullAtMilliseconds > nowMilliseconds else { return pushes }
-        let interval = UInt64(intervalMilliseconds(bucket))
+        let interval = UInt64(clampedIntervalMilliseconds(bucket))
         let missing = (fullAtMilliseconds - nowMilliseconds - 1) / interval + 1
         return missing < UInt64(pushes) ? pushes - Int(missing) : 0
     }
@@ -52,7 +52,7 @@ enum StoredPace {
         StoredBucket.write(pace.budget, to: destination + timeBytes)
         writeTime(pace.spacingMilliseconds, minimum: 0, at: part)
         StoredBucket.write(pace.frequentBudget, to: destination + part + timeBytes)
-        writeTime(pace.throttledSpacingMaxMilliseconds, minimum: 0, at: 2 * part)
+        writeTime(pace.throttledSpacingMillisecondsMax, minimum: 0, at: 2 * part)
         writeTime(pace.throttleRecoveryMilliseconds, minimum: 1, at: 2 * part + timeBytes)
     }
 }

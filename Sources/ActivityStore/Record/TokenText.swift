@@ -18,7 +18,7 @@ enum TokenText {
     /// Writes a token as it is stored, and returns the length.
     static func encode(
         _ token: UnsafeRawBufferPointer,
-        _ environment: DeviceEnvironment,
+        _ environment: APNsEnvironment,
         to destination: UnsafeMutableRawPointer
     ) -> Int {
         let (form, count) = encodeBytes(of: token, environment, to: destination + 1)
@@ -29,7 +29,7 @@ enum TokenText {
     /// Writes a token as it is stored, without the letter.
     static func encodeBytes(
         of token: UnsafeRawBufferPointer,
-        _ environment: DeviceEnvironment,
+        _ environment: APNsEnvironment,
         to destination: UnsafeMutableRawPointer
     ) -> (form: TokenForm, count: Int) {
         if pack(token, to: destination) {
@@ -44,7 +44,7 @@ enum TokenText {
     static func decode(
         _ stored: UnsafeRawBufferPointer,
         to destination: UnsafeMutableRawPointer
-    ) -> (count: Int, environment: DeviceEnvironment)? {
+    ) -> (count: Int, environment: APNsEnvironment)? {
         guard let letter = stored.first, let form = TokenForm(letter: letter) else { return nil }
         return decode(form, UnsafeRawBufferPointer(rebasing: stored[1...]), to: destination)
     }
@@ -54,7 +54,7 @@ enum TokenText {
         _ form: TokenForm,
         _ rest: UnsafeRawBufferPointer,
         to destination: UnsafeMutableRawPointer
-    ) -> (count: Int, environment: DeviceEnvironment)? {
+    ) -> (count: Int, environment: APNsEnvironment)? {
         guard rest.count > 0, rest.count < bytesMax else { return nil }
         switch form {
         case .plainProduction, .plainSandbox:

@@ -2,6 +2,18 @@
 -- version of an activity ended. A name between two at signs is a constant; the program replaces it by its value
 -- (StoreScript.swift).
 --
+-- Headings begin with `-- #`:
+--     Batches of updates, ends and settlements
+--       Short path
+--       Long path: reading the value; settlements; the token of an update or end; the order of versions;
+--         whether the state may be sent now; timestamp, priority and budget; writing
+--     Operations with a letter
+--       An activity: reading the value; starts; holds; registrations; unregistrations; confirmations; `reopen`
+--       Batches of registrations and confirmations
+--       A device: parts of replies and fields; confirmations; holds; registrations; the address of a start;
+--         unregistrations
+-- A decision about a usual update, or about its acceptance, is in the short path and in the long path. Change both.
+--
 -- Every operation reads and decides first. Then it writes all changes with one SET or SETRANGE (for a device: one
 -- HSET, then at most one PEXPIRE). So a server that is out of memory refuses a whole operation, never a part of it.
 -- The time is the server's (TIME), so all workers decide by the same clock. KEYS[1] is the key. StoredRecord.swift
@@ -24,11 +36,11 @@
 -- bit of the later call says so, and the script reads the value again.
 --
 -- The reply to a batch is an array. First it has the replies in the order of the keys. Then, in the same order, it
--- has the values of those updates and ends that are answered with a number, up to the end of the accepted alert:
--- as they were read, or already with the new token that the command brought. Last comes the clock, if a reply may
--- need it. If the array would have only one element, the reply is this element alone. The replies of a batch have
--- limited room for held commands. If a held command does not fit any more, the script answers an update or end
--- with `wait` (one millisecond), and a registration with `full`.
+-- has the values of those updates and ends whose reply is a number, up to the end of the accepted alert: as they
+-- were read, or already with the new token that the command brought. Last comes the clock, if a reply may need it.
+-- If the array would have only one element, the reply is this element alone. The replies of a batch have limited
+-- room for held commands. If a held command does not fit any more, the reply to an update or end is `wait` (one
+-- millisecond), and the reply to a registration is `full`.
 --
 -- All other operations have a letter as their first argument. Registrations of activities come in batches too
 -- (RegistrationBatch.swift), together with confirmations that audiences know of departures. The reply to such a
@@ -40,8 +52,8 @@
 -- when its token is retired, its end is accepted, it is unregistered, or a registration no longer names them. The
 -- reply then has a `=`, the stored time of the registration, and the digests of all audiences that the activity
 -- left. Later replies to settlements (except of a 429), unregistrations, and registrations that name audiences
--- repeat this part until a worker confirms it with the same time. Until then the script answers an update or end
--- with `leaves`. `registered+` says that the activity was in all named audiences before. For an activity in an
+-- repeat this part until a worker confirms it with the same time. Until then the reply to an update or end is
+-- `leaves`. `registered+` says that the activity was in all named audiences before. For an activity in an
 -- audience, the script does not know the shown state, because a push to the audience may have replaced it.
 --
 -- Expiry. A send verdict for an update or end that changes neither the value's length nor its token overwrites
@@ -60,13 +72,13 @@
 --
 -- Starts. A start may be sent only once, but a worker asks again if the reply was lost. The claim identifies the
 -- one record of the start that may be sent. A worker asks again with a claim only while APNs has processed no push
--- of this record. So the script repeats the verdict and the timestamp, and changes nothing. Every other record of
--- the start gets `unknown` or, once the start is settled, `duplicate`, and changes nothing. A settlement as
--- `unknown` keeps the claim, because a worker may still be about to send the record that has the claim. A record
--- that was deferred has a new claim and names its previous one. The first record that names the stored claim
--- replaces it. The script refuses to repeat a verdict in two cases only: an end has come since, or the activity
--- has a token although a newer state has come or the start is settled. In the second case the activity lives
--- without this push.
+-- of this record. So the script repeats the verdict and the timestamp, and changes nothing. A record that was
+-- deferred has a new claim and names its previous one. The first such record that names the stored claim replaces
+-- it. Every other record of the start gets `unknown` or, once the start is settled, `duplicate`, and changes
+-- nothing. A settlement as `unknown` keeps the claim, because a worker may still be about to send the record that
+-- has the claim. The script refuses to repeat a verdict in two cases only: an end has come since, or the activity
+-- has a token, and the start is settled or is not the newest version. In the second case the activity lives without
+-- this push.
 --
 -- Budget. A bucket is one number, the time at which it will be full if nothing more is drawn (the generic cell
 -- rate algorithm). A draw moves that time by one interval. The time may not be further ahead than the intervals of
@@ -89,10 +101,10 @@
 --
 --     n NO_VERSION      there is no version yet
 --     w WAITING         waits for pace or a token: to `a` by a send verdict, `h` `i` by a hold, `s` when unchanged, `s` `f` when settled
---     a SENDING         got a send verdict, the answer is not known: to `h` `i` by a hold (the token was retired), `s` `f` by a settlement
+--     a SENDING         got a send verdict, the answer is not known: to `h` `i` by a hold (the token is gone), `s` `f` by a settlement
 --     b START_SENDING   the same for a start: to `s` `f` by a settlement
---     h HELD            held: to `k` by a send verdict, `s` by a registration whose app already shows it, `s` `f` by a settlement
---     k SENDING_HELD    as `a`, and still held: to `h` when its token was retired, `a` when the app shows it, `s` `f` by a settlement
+--     h HELD            held: to `k` by a send verdict, `s` when unchanged or if the registering app shows it, `s` `f` by a settlement
+--     k SENDING_HELD    as `a`, and still held: to `h` when the token is gone, `a` if the registering app shows it, `s` `f` by a settlement
 --     i l HELD_ALERT, SENDING_HELD_ALERT              as `h` `k`, and the held command has an alert
 --     x y WAITING_OLDER_ALERT, SENDING_OLDER_ALERT    as `w` `a`, and an older command with an alert is held: `x` to `y` by a send verdict
 --     s SETTLED         settled
@@ -109,6 +121,7 @@ local UNKNOWN = '\0\0\0\0\0\0\0\0\0\0\0\0\0n\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0
 local MALFORMED = {err = 'MALFORMED the value is not an activity of Causeway'}
 local operation = ARGV[1]
 
+-- # Batches of updates, ends and settlements
 if #operation > 1 then
   -- The maximum length of all held commands in the replies of a batch together. A held command that is the
   -- first in its batch always fits.
@@ -188,6 +201,7 @@ if #operation > 1 then
         shapeMin = math.huge
       end
       local shape, shown, stateAndSent, newest, _, full = read(format, value)
+      -- # Short path
       -- The most frequent case: an update or its acceptance, no end, of an activity without rare parts. A
       -- letter below 64 says that the last assigned timestamp is in bytes 40 to 44. This is usual for `w`
       -- (stored as 55) and `s` (51) if their version was not sent: the last assigned timestamp is then that of
@@ -254,6 +268,7 @@ if #operation > 1 then
         end
       end
 
+      -- # Long path: reading the value
       local key, known, request = keys[index], values[index], (asks - asks % 256) / 256
       local token, tokenAt, form, alert
       if request >= @ALERT_FOLLOWS@ then request, alert = request - @ALERT_FOLLOWS@, '' end
@@ -292,7 +307,7 @@ if #operation > 1 then
       end
       local acceptedAt = @TOKEN@ + length
       local acceptedEnd = acceptedAt + acceptedLength
-      local limitAt, startAt, heldAt = acceptedEnd, nil, nil
+      local limitAt, startAt, heldAt, startBytes = acceptedEnd, nil, nil, 0
       if audiences then
         audiences, leftAudiences = byte(value, acceptedEnd, acceptedEnd + 1)
         if not leftAudiences then
@@ -317,7 +332,10 @@ if #operation > 1 then
       if kind >= @LIMITED@ or size ~= @RECORD_BYTES@ + length + acceptedLength then
         startAt = kind % @CLAIMED@ >= @LIMITED@ and limitAt + 7 or limitAt
         heldAt = startAt
-        if kind >= @STARTED@ then heldAt = startAt + (kind % @STARTED@ >= @CLAIMED@ and 27 or 13) end
+        if kind >= @STARTED@ then
+          startBytes = kind % @STARTED@ >= @CLAIMED@ and 27 or 13
+          heldAt = startAt + startBytes
+        end
         local held = size + 1 - heldAt
         local holds = state >= @HELD@ and (state <= @SENDING_HELD_ALERT@ or state >= @WAITING_OLDER_ALERT@)
         if kind % @STARTED@ >= @CLAIMED@ and kind < @STARTED@ or (holds and held <= 30) or (not holds and held ~= 0)
@@ -338,6 +356,7 @@ if #operation > 1 then
           or acceptedTime == time and (acceptedHigh > high or acceptedHigh == high and acceptedLow >= low)
       end
       local same = sub(value, @VERSION@, @FULL_AT@ - 1) == head and state ~= @NO_VERSION@
+      -- # Long path: settlements
       -- A settlement says how a version ended, that APNs limits the activity's token (429), or that APNs has
       -- declared a token dead. It changes only existing values and never creates an activity. The reply is 1
       -- if the token was retired, else 0. Acceptance overrides the other outcomes, even if it arrives first.
@@ -436,6 +455,7 @@ if #operation > 1 then
         break
       end
 
+      -- # Long path: the token of an update or end
       -- From here on the call is an update or an end. If the command brings the token that Redis already has,
       -- the token keeps its registration time.
       local registers, whole, isEnd = false, isNew or state == @NO_VERSION@, request >= @END@
@@ -469,6 +489,7 @@ if #operation > 1 then
         kind = kind % @LIMITED@
       end
       if kind >= @FREQUENT@ then isFrequent, kind = true, kind - @FREQUENT@ end
+      -- # Long path: the order of versions
       local newer = timestamp > newest or state == @NO_VERSION@
       if timestamp == newest and not newer and not same then
         local low, high = read('<I4I4', head, 6)
@@ -487,6 +508,16 @@ if #operation > 1 then
           end
         elseif isEnd then
           same = false
+          -- An end that is older than the newest start belongs to a former life.
+          if startBytes > 0 and not newer then
+            local startTime, startLow, startHigh = read('<I5I4I4', value, heldAt - startBytes)
+            local low, high = read('<I4I4', head, 6)
+            if timestamp < startTime
+              or timestamp == startTime and (high < startHigh or high == startHigh and low < startLow)
+            then
+              reply = 'superseded'
+            end
+          end
         elseif same then
           if settled or state == @START_SENDING@ then reply = 'duplicate' end
         elseif not newer then
@@ -502,6 +533,7 @@ if #operation > 1 then
         lifeEnd = seconds + UPDATES_SECONDS
         value = pack('<I4', lifeEnd) .. sub(value, 5)
       end
+      -- # Long path: whether the state may be sent now
       local drops, sends, record, answer, drawn
 
       if not reply then
@@ -566,6 +598,7 @@ if #operation > 1 then
         if isEnd then letter = letter - @UPPER_CASE@ end
         if not same then hasDrawn = false end
       end
+      -- # Long path: timestamp, priority and budget
       if sends then
         local assigned = timestamp
         if same and (state == @SENDING@ or state == @SENDING_HELD@ or state == @SENDING_HELD_ALERT@ or state == @SENDING_OLDER_ALERT@) then
@@ -604,6 +637,7 @@ if #operation > 1 then
           .. (sends and sub(sentNow, 8) or sub(value, @STATE@ + 1, @VERSION@ - 1)) .. head .. (drawn or '')
       end
 
+      -- # Long path: writing
       if letter or registers then
         local written
         if whole or drops then
@@ -636,6 +670,7 @@ if #operation > 1 then
   if answers == 1 then return keys[1] end
   return keys
 end
+-- # Operations with a letter
 -- All operations that a letter names: starts, holds, registrations, unregistrations, look-ups of tokens,
 -- confirmations and `reopen`. Registrations and confirmations of activities come in batches, all others alone.
 --
@@ -698,6 +733,7 @@ local function splitState(state)
   return letter, ended, state - letter
 end
 
+-- # An activity: reading the value
 -- Performs an operation on an activity with this value, and returns the reply. `at` and the parameters after it
 -- are those of a registration; `at` is also the time of a confirmation.
 local function perform(operation, key, value, at, newForm, newToken, after, frequentUpdates, source, list)
@@ -753,6 +789,7 @@ local function perform(operation, key, value, at, newForm, newToken, after, freq
   -- Returns the part of a reply that names the audiences that were left.
   local function leaves() return leftAudiences == '' and '' or '=' .. pack('<I6', registeredAt) .. leftAudiences end
 
+  -- # An activity: starts
   if operation == 's' then
     local version, claim, previousClaim = ARGV[2], ARGV[3], ARGV[4]
     if start ~= '' then
@@ -789,6 +826,7 @@ local function perform(operation, key, value, at, newForm, newToken, after, freq
     return 'send' .. assigned
   end
 
+  -- # An activity: holds
   if operation == 'h' then
     if state == @NO_VERSION@ or newest ~= ARGV[6] then return 'superseded' end
     if state == @SETTLED@ or state == @NOT_SHOWN@ then return 'duplicate' end
@@ -799,6 +837,7 @@ local function perform(operation, key, value, at, newForm, newToken, after, freq
     return 'held'
   end
 
+  -- # An activity: registrations
   if operation == 'r' then
     if source == @FROM_COMMAND@ then
       -- The token came with a command. If Redis already has this token, the token keeps its registration
@@ -851,6 +890,7 @@ local function perform(operation, key, value, at, newForm, newToken, after, freq
     return list and leftAudiences ~= '' and reply .. leaves() or reply
   end
 
+  -- # An activity: unregistrations
   if operation == 'x' then
     local at = ARGV[3] + 0
     if at < registeredAt then return 'stale' .. leaves() end
@@ -861,6 +901,7 @@ local function perform(operation, key, value, at, newForm, newToken, after, freq
     return 'unregistered' .. leaves()
   end
 
+  -- # An activity: confirmations
   if operation == 'c' then
     if leftAudiences ~= '' and at == registeredAt then
       leftAudiences = ''
@@ -870,6 +911,7 @@ local function perform(operation, key, value, at, newForm, newToken, after, freq
     return 'settled'
   end
 
+  -- # An activity: `reopen`
   if operation == 'o' then
     if state == @NO_VERSION@ or newest ~= ARGV[3] then return 'superseded' end
     if state == @SETTLED@ or sub(start, 1, 13) == newest then return 'duplicate' end
@@ -882,6 +924,7 @@ local function perform(operation, key, value, at, newForm, newToken, after, freq
   return redis.error_reply('ERR unknown operation')
 end
 
+-- # Batches of registrations and confirmations
 if isBatch then
   local values, calls, position, replies = call('MGET', unpack(KEYS)), ARGV[3], 1, {}
   if values.err then return values end
@@ -934,6 +977,7 @@ end
 
 if operation == 's' or ARGV[2] == '' then return perform(operation, key, call('GET', key) or UNKNOWN) end
 
+-- # A device: parts of replies and fields
 local suffix = ARGV[2]
 
 -- Returns the part of a reply that names the audiences that the device left: a `=` and the field `l`.
@@ -957,12 +1001,14 @@ local function leftAt(at, left, isMore, l)
   return pack('<I6', isMore and math.max(at, before + 1) or before) .. left
 end
 
+-- # A device: confirmations
 if operation == 'c' then
   local l = call('HGET', key, 'l')
   if l and sub(l, 1, 6) == ARGV[3] then call('HSET', key, 'l', '') end
   return 'settled'
 end
 
+-- # A device: holds
 if operation == 'h' then
   local version, command, activity = ARGV[3], ARGV[4], ARGV[6]
   local t, w = unpack(call('HMGET', key, 't' .. suffix, 'w' .. suffix))
@@ -985,6 +1031,7 @@ if operation == 'h' then
   return 'held'
 end
 
+-- # A device: registrations
 if operation == 'r' then
   local t, w, u, d, m, l = unpack(call('HMGET', key, 't' .. suffix, 'w' .. suffix, 'u' .. suffix, 'd' .. suffix,
     'm' .. suffix, 'l'))
@@ -1040,6 +1087,7 @@ if operation == 'r' then
   return reply .. (nextStart or '') .. gone
 end
 
+-- # A device: the address of a start
 if operation == 'a' then
   local t, u, s, d = unpack(call('HMGET', key, 't' .. suffix, 'u' .. suffix, 's', 'd' .. suffix))
   t, s = t or '', s or ''
@@ -1069,6 +1117,7 @@ if operation == 'a' then
   return reply
 end
 
+-- # A device: unregistrations
 if operation == 'x' then
   local at, changes, registered, audiences, l, due = ARGV[3], {}, {}, {}, '', {}
   local all = call('HGETALL', key)

@@ -94,9 +94,9 @@ extension Audiences {
     }
 
     private mutating func free(broadcast: UInt32) {
-        let application = Int(channels[broadcasts[broadcast].channel].key.application)
-        countBytes(-broadcasts[broadcast].heldBytes, ofApplication: application)
-        queues[application].recordCount -= 1
+        let appIndex = Int(channels[broadcasts[broadcast].channel].key.appIndex)
+        countBytes(-broadcasts[broadcast].heldBytes, ofApp: appIndex)
+        queues[appIndex].recordCount -= 1
         broadcasts[broadcast].freeBytes()
         broadcasts.free(broadcast)
     }
@@ -123,8 +123,8 @@ extension Audiences {
         channels.free(channel)
     }
 
-    /// The maximum number of idle channels that ``evictIdleChannel(now:)`` compares. The limit bounds the
-    /// time of one search. (R4)
+    /// The maximum number of idle channels that ``evictIdleChannel(now:)`` compares. Where many channels are idle, this
+    /// keeps the search short.
     private static var evictionSampleMax: Int { 16 }
 
     /// Frees the slot of an idle channel for a new channel: the one that has been idle longest, among the
@@ -179,19 +179,19 @@ extension Audiences {
     private mutating func removeFromQueue(_ channel: UInt32) {
         guard channels[channel].isQueued else { return }
         let key = channels[channel].key
-        let (application, environment) = (Int(key.application), Int(key.environment.rawValue))
+        let (appIndex, environment) = (Int(key.appIndex), Int(key.environment.rawValue))
         var predecessor = UInt32.max
-        var current = queues[application].firstChannel[environment]
+        var current = queues[appIndex].firstChannel[environment]
         while current != channel, current != .max { (predecessor, current) = (current, channels[current].nextInQueue) }
         precondition(current == channel, "a queued channel is in its app's queue")
         let next = channels[channel].nextInQueue
         if predecessor == .max {
-            queues[application].firstChannel[environment] = next
+            queues[appIndex].firstChannel[environment] = next
         } else {
             channels[predecessor].nextInQueue = next
         }
-        if queues[application].lastChannel[environment] == channel {
-            queues[application].lastChannel[environment] = predecessor
+        if queues[appIndex].lastChannel[environment] == channel {
+            queues[appIndex].lastChannel[environment] = predecessor
         }
         channels[channel].isQueued = false
     }
@@ -230,7 +230,7 @@ extension Audiences {
     private func subject(ofChannel channel: UInt32) -> ResultSubject {
         let slot = channels[channel]
         return ResultSubject(
-            application: slot.key.application,
+            appIndex: slot.key.appIndex,
             identifier: slot.identifier.bytes,
             isChannel: slot.isManagedByProducer
         )

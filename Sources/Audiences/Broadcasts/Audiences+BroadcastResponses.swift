@@ -4,10 +4,15 @@ import Numbers
 
 /// Handles APNs' answers to broadcasts, and lost channels.
 extension Audiences {
+    /// How long the broadcasts of a lost channel wait for a new channel, counted from the request or from a refusal of
+    /// the keeper, before the core asks again. This is longer than the keeper repeats a transient refusal without asking
+    /// APNs (60 s).
+    static var otherChannelWaitMilliseconds: Int64 { 65_000 }
+
     mutating func broadcastAnswered(_ broadcast: UInt32, _ result: PushResult, now: Moment) {
         let channel = broadcasts[broadcast].channel
-        let (application, environment) = pool(of: channel)
-        queues[application].pushesInFlight[environment] -= 1
+        let (appIndex, environment) = pool(of: channel)
+        queues[appIndex].pushesInFlight[environment] -= 1
         channels[channel].broadcastUnderWay = .max
         recordAnswer(result, of: broadcast)
         guard channels[channel].phase != .abandoned else { return dropBroadcast(broadcast, now: now) }
@@ -25,7 +30,11 @@ extension Audiences {
             finishBroadcast(broadcast, .failed, now: now)
         case .rejected, .tokenDead, .tokenSuspect, .topicSuspect: finishBroadcast(broadcast, .failed, now: now)
         case .channelGone:
-            awaitOtherChannel(channel)
+            // While the push was under way, the keeper or a newer record may have named another channel. That
+            // channel is not lost.
+            if channels[channel].pushedChannel == channels[channel].apnsChannel.identifier {
+                awaitOtherChannel(channel, now: now)
+            }
             retryLater(broadcast, pauseMilliseconds: 0, now: now)
         case .limited:
             channels[channel].spacingMilliseconds = ChannelPace.spacingAfterLimit(channels[channel].spacingMilliseconds)
@@ -73,33 +82,41 @@ extension Audiences {
     // MARK: - Lost channels
 
     /// Asks the keeper for a new channel, because APNs does not know this one. The broadcasts wait until the
-    /// keeper or a newer record names the new channel. A refusal of the keeper does not end the wait.
-    private mutating func awaitOtherChannel(_ channel: UInt32) {
+    /// keeper or a newer record names the new channel, at most ``otherChannelWaitMilliseconds``. After that the
+    /// next push goes to the lost channel. APNs refuses that push too, and the core then asks again: the keeper
+    /// may have been unable to create a channel, or the request or its answer may have been dropped.
+    private mutating func awaitOtherChannel(_ channel: UInt32, now: Moment) {
         let slot = channels[channel]
-        guard !slot.awaitsChannel else { return }
-        // If the queue of requests is full, the request is dropped. APNs refuses the next push too, and the
-        // core then asks again.
-        channels[channel].awaitsChannel =
-            appendChannelNeed(
-                .lost(slot.apnsChannel),
-                application: slot.key.application,
-                audience: slot.identifier.bytes
-            )
+        let isRequested = appendChannelNeed(
+            .lost(slot.apnsChannel),
+            appIndex: slot.key.appIndex,
+            audience: slot.identifier.bytes
+        )
+        guard isRequested else { return }
+        let waitEnd = now.monotonicMilliseconds + Self.otherChannelWaitMilliseconds
+        channels[channel].channelAwaitedUntilMilliseconds = waitEnd
+    }
+
+    /// Begins the wait for another channel again after a refusal of the keeper. Does nothing if no broadcast waits so.
+    mutating func awaitOtherChannelAgain(_ channel: UInt32, now: Moment) {
+        guard channels[channel].channelAwaitedUntilMilliseconds > now.monotonicMilliseconds else { return }
+        let waitEnd = now.monotonicMilliseconds + Self.otherChannelWaitMilliseconds
+        channels[channel].channelAwaitedUntilMilliseconds = waitEnd
     }
 
     /// Takes an audience's channel from the keeper. The audience's broadcasts go to this channel from now on,
     /// and a command that waits only for this channel continues.
     public mutating func channelKnown(
-        application: UInt16,
+        appIndex: UInt16,
         audience: AudienceDigest,
         _ knownChannel: AudienceChannel,
         now: Moment
     ) {
-        channelAnswered(application: application, audience: audience, knownChannel.environment, nil, now: now)
-        let key = BroadcastKey(application: application, digest: audience, environment: knownChannel.environment)
+        channelAnswered(appIndex: appIndex, audience: audience, knownChannel.environment, nil, now: now)
+        let key = BroadcastKey(appIndex: appIndex, digest: audience, environment: knownChannel.environment)
         guard let channel = channelIndex[key] else { return }
         channels[channel].apnsChannel = knownChannel
-        channels[channel].awaitsChannel = false
+        channels[channel].channelAwaitedUntilMilliseconds = .min
         advance(channel: channel, now: now)
     }
 }

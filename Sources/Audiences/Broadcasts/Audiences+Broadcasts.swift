@@ -3,7 +3,7 @@ import LiveActivity
 import Numbers
 
 /// Broadcasts: commands to a channel of an audience, or to a channel that their producer manages. Each channel has at
-/// most one push under way. Of the states that wait for it, the core keeps only the newest.
+/// most one push under way. Of the states that wait for a channel, the core keeps only the newest.
 ///
 /// Invariants:
 /// - While the core has a slot for a channel, it sends no version of the channel after a newer one.
@@ -21,12 +21,12 @@ extension Audiences {
         _ instruction: FanoutInstruction,
         _ droppedFields: UnsafeRawBufferPointer,
         to target: AudienceChannel,
-        of application: UInt16,
+        of appIndex: UInt16,
         now: Moment
     ) {
         guard let partition = partitions[record.partition] else { return }
         let key = BroadcastKey(
-            application: application,
+            appIndex: appIndex,
             digest: command.channel.isAbsent
                 ? withUnescaped(command.audience, from: value) { AudienceDigest(of: $0) }
                 : withUnescaped(command.channel, from: value) { AudienceDigest(ofChannel: $0, in: target.environment) },
@@ -34,7 +34,7 @@ extension Audiences {
         )
         guard hasRoomForBroadcast(key, at: record.offset, of: record.partition, now: now) else {
             return partition.pointee.passedOverRecords
-                .insert(record.offset, of: application, admittedMilliseconds: instruction.admittedMilliseconds)
+                .insert(record.offset, of: appIndex, admittedMilliseconds: instruction.admittedMilliseconds)
         }
         partition.pointee.passedOverRecords.remove(record.offset)
         partition.pointee.unsettledRecordCount += 1
@@ -46,7 +46,7 @@ extension Audiences {
             record,
             instruction,
             droppedFields,
-            of: application,
+            of: appIndex,
             epoch: epoch,
             now: now
         )
@@ -82,10 +82,10 @@ extension Audiences {
     }
 
     private mutating func addBroadcast(_ record: FanoutRecord, to channel: UInt32) -> UInt32 {
-        let application = Int(channels[channel].key.application)
+        let appIndex = Int(channels[channel].key.appIndex)
         let broadcast = broadcasts.allocate(BroadcastSlot(channel: channel, record: record))
-        queues[application].recordCount += 1
-        countBytes(broadcasts[broadcast].heldBytes, ofApplication: application)
+        queues[appIndex].recordCount += 1
+        countBytes(broadcasts[broadcast].heldBytes, ofApp: appIndex)
         return broadcast
     }
 
@@ -111,8 +111,8 @@ extension Audiences {
                 broadcasts[broadcast].stage = .finished
                 return settleFinishedBroadcasts(of: channel, now: now)
             }
-            // Redis has lost the audience's record, so at the admission it did not know the last timestamp.
-            // Phones ignore a timestamp that is not newer, so the core raises it.
+            // Redis must have lost the record of the audience or channel: at the admission it did not know the last
+            // timestamp. Phones ignore a timestamp that is not newer, so the core raises it.
             timestamp = slot.newestTimestamp + 1
             setTimestamp(timestamp, forBroadcast: broadcast)
         }
@@ -123,7 +123,9 @@ extension Audiences {
             isEnd ? Version(timestamp: .max, sequence: .max) : max(version, slot.newestVersion)
         channels[channel].newestAdmittedMilliseconds = admitted
         channels[channel].newestTimestamp = timestamp
-        if target.identifier != channels[channel].apnsChannel.identifier { channels[channel].awaitsChannel = false }
+        if target.identifier != channels[channel].apnsChannel.identifier {
+            channels[channel].channelAwaitedUntilMilliseconds = .min
+        }
         // A record does not have the storage policy of a producer's own channel. The core learns this policy
         // from APNs' answer, so the record must not replace it.
         if !channels[channel].isManagedByProducer { channels[channel].apnsChannel = target }
@@ -171,8 +173,8 @@ extension Audiences {
     }
 
     private mutating func replaceBody(of broadcast: UInt32, by body: HeapBytes, _ layout: Body.Layout) {
-        let application = Int(channels[broadcasts[broadcast].channel].key.application)
-        countBytes(body.count - broadcasts[broadcast].record.body.count, ofApplication: application)
+        let appIndex = Int(channels[broadcasts[broadcast].channel].key.appIndex)
+        countBytes(body.count - broadcasts[broadcast].record.body.count, ofApp: appIndex)
         broadcasts[broadcast].record.body.free()
         broadcasts[broadcast].record.body = body
         broadcasts[broadcast].record.layout = layout
@@ -201,11 +203,9 @@ extension Audiences {
         guard channels.isInUse(channel), !removeIfFinished(channel: channel, now: now) else { return }
         guard channels[channel].phase == .running else { return }
         let slot = channels[channel]
-        let isDue = slot.pausedUntilMilliseconds <= now.monotonicMilliseconds
-        if slot.waitingBroadcast != .max, slot.broadcastUnderWay == .max, !slot.awaitsChannel, isDue {
-            return enqueue(channel: channel)
-        }
-        var due = isDue ? idleEndMilliseconds(of: channel) : slot.pausedUntilMilliseconds
+        let isDue = slot.nextPushMilliseconds <= now.monotonicMilliseconds
+        if slot.waitingBroadcast != .max, slot.broadcastUnderWay == .max, isDue { return enqueue(channel: channel) }
+        var due = isDue ? idleEndMilliseconds(of: channel) : slot.nextPushMilliseconds
         // The idle time is over, but a broadcast of the channel has not settled yet. The end of that
         // broadcast frees the channel.
         if due <= now.monotonicMilliseconds { due = .max }
@@ -220,42 +220,41 @@ extension Audiences {
 
     private mutating func enqueue(channel: UInt32) {
         guard !channels[channel].isQueued else { return }
-        let (application, environment) = pool(of: channel)
+        let (appIndex, environment) = pool(of: channel)
         channels[channel].isQueued = true
         channels[channel].nextInQueue = .max
-        let last = queues[application].lastChannel[environment]
+        let last = queues[appIndex].lastChannel[environment]
         if last == .max {
-            queues[application].firstChannel[environment] = channel
+            queues[appIndex].firstChannel[environment] = channel
         } else {
             channels[last].nextInQueue = channel
         }
-        queues[application].lastChannel[environment] = channel
+        queues[appIndex].lastChannel[environment] = channel
     }
 
-    func pool(of channel: UInt32) -> (application: Int, environment: Int) {
+    func pool(of channel: UInt32) -> (appIndex: Int, environment: Int) {
         let key = channels[channel].key
-        return (Int(key.application), Int(key.environment.rawValue))
+        return (Int(key.appIndex), Int(key.environment.rawValue))
     }
 
-    private mutating func popQueue(_ application: Int, _ environment: Int) -> UInt32? {
-        let channel = queues[application].firstChannel[environment]
+    private mutating func popQueue(_ appIndex: Int, _ environment: Int) -> UInt32? {
+        let channel = queues[appIndex].firstChannel[environment]
         guard channel != .max else { return nil }
         let next = channels[channel].nextInQueue
-        queues[application].firstChannel[environment] = next
-        if next == .max { queues[application].lastChannel[environment] = .max }
+        queues[appIndex].firstChannel[environment] = next
+        if next == .max { queues[appIndex].lastChannel[environment] = .max }
         channels[channel].isQueued = false
         return channel
     }
 
     /// Returns the next broadcast of a pool; nil if none may be sent now.
     mutating func nextBroadcast(_ pool: PoolIdentifier, permitsRetry: Bool, now: Moment) -> AudiencePush? {
-        let (application, environment) = (Int(pool.application), Int(pool.environment.rawValue))
-        while let channel = popQueue(application, environment) {
+        let (appIndex, environment) = (Int(pool.appIndex), Int(pool.environment.rawValue))
+        while let channel = popQueue(appIndex, environment) {
             let slot = channels[channel]
             let canSend =
                 slot.phase == .running && slot.waitingBroadcast != .max && slot.broadcastUnderWay == .max
-                && !slot.awaitsChannel
-                && slot.pausedUntilMilliseconds <= now.monotonicMilliseconds
+                && slot.nextPushMilliseconds <= now.monotonicMilliseconds
             guard canSend, expirySeconds(of: broadcasts[slot.waitingBroadcast].record) >= now.wallSeconds else {
                 advance(channel: channel, now: now)
                 continue
@@ -280,6 +279,7 @@ extension Audiences {
         channels[channel].pausedUntilMilliseconds = now.monotonicMilliseconds + channels[channel].spacingMilliseconds
         broadcasts[broadcast].stage = .underWay
         let target = channels[channel].apnsChannel
+        channels[channel].pushedChannel = target.identifier
         let address = target.identifier.withBytes { identifier in
             tokenDigits.copyMemory(from: identifier)
             return UnsafeRawBufferPointer(rebasing: tokenDigits[..<identifier.count])
@@ -306,8 +306,8 @@ extension Audiences {
     /// its app's queue again.
     mutating func broadcastReturned(_ broadcast: UInt32) {
         let channel = broadcasts[broadcast].channel
-        let (application, environment) = pool(of: channel)
-        queues[application].pushesInFlight[environment] -= 1
+        let (appIndex, environment) = pool(of: channel)
+        queues[appIndex].pushesInFlight[environment] -= 1
         channels[channel].broadcastUnderWay = .max
         channels[channel].waitingBroadcast = broadcast
         channels[channel].pausedUntilMilliseconds = channels[channel].previousPauseUntilMilliseconds

@@ -11,11 +11,11 @@ extension Audiences {
 
     /// - Returns: false if the queue is full.
     @discardableResult
-    mutating func appendChannelNeed(_ kind: ChannelNeed.Kind, application: UInt16, audience: UnsafeRawBufferPointer)
+    mutating func appendChannelNeed(_ kind: ChannelNeed.Kind, appIndex: UInt16, audience: UnsafeRawBufferPointer)
         -> Bool
     {
         guard channelNeeds.count < Self.channelNeedsMax else { return false }
-        channelNeeds.append(ChannelNeed(kind: kind, application: application, audience: Array(audience)))
+        channelNeeds.append(ChannelNeed(kind: kind, appIndex: appIndex, audience: Array(audience)))
         return true
     }
 
@@ -23,8 +23,8 @@ extension Audiences {
     /// plan the deletion of the audience's channels; for a start, cancel a planned deletion.
     mutating func appendChannelNeedAfterAdmission(_ channels: AudienceChannels, of command: UInt32, now: Moment) {
         let slot = commands[command]
-        let (application, audience) = (audiences[slot.audience].application, audiences[slot.audience].identifier.bytes)
-        let rule = configuration.channelRules[application]
+        let (appIndex, audience) = (audiences[slot.audience].appIndex, audiences[slot.audience].identifier.bytes)
+        let rule = configuration.channelRules[appIndex]
         let getsChannel = rule.map { slot.requestsChannel || $0.includes(audience) } ?? false
         if slot.event == .end {
             // Report the end even without a channel: an earlier command may have asked for one that is still
@@ -32,20 +32,20 @@ extension Audiences {
             guard channels.count > 0 || getsChannel else { return }
             appendChannelNeed(
                 .ended(storedUntilMilliseconds: storedUntil(slot, channels, now: now)),
-                application: application,
+                appIndex: appIndex,
                 audience: audience
             )
         } else if getsChannel, let rule, rule.missingEnvironmentBits(in: channels) != 0 {
-            appendChannelNeed(.wanted, application: application, audience: audience)
+            appendChannelNeed(.wanted, appIndex: appIndex, audience: audience)
         } else if slot.event == .start, channels.count > 0 {
             // An earlier end may have planned the deletion of the audience's channels. This request cancels
             // the deletion.
-            appendChannelNeed(.wanted, application: application, audience: audience)
+            appendChannelNeed(.wanted, appIndex: appIndex, audience: audience)
         }
     }
 
     private func storedUntil(_ slot: CommandSlot, _ channels: AudienceChannels, now: Moment) -> Int64 {
-        let isStored = DeviceEnvironment.allCases.contains { channels[$0]?.storage == .newest }
+        let isStored = APNsEnvironment.allCases.contains { channels[$0]?.storage == .newest }
         guard isStored else { return 0 }
         let expiration = sentExpiration(
             event: slot.event,

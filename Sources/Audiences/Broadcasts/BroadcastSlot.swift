@@ -20,7 +20,7 @@ struct BroadcastSlot: BitwiseCopyable {
     }
 
     var channel: UInt32
-    /// The channel's next broadcast.
+    /// The channel's next broadcast in the order of arrival; `.max`: this is the last one.
     var next: UInt32 = .max
     var stage = Stage.waiting
     /// The older broadcast whose alert this one carries.
@@ -48,9 +48,9 @@ struct BroadcastSlot: BitwiseCopyable {
 }
 
 struct BroadcastKey: Hashable {
-    var application: UInt16
+    var appIndex: UInt16
     var digest: AudienceDigest
-    var environment: DeviceEnvironment
+    var environment: APNsEnvironment
 }
 
 /// A channel of an audience, or a channel that its producer manages. The slot exists while the core has
@@ -84,6 +84,8 @@ struct ChannelSlot: BitwiseCopyable {
     var waitingBroadcast: UInt32 = .max
     /// The broadcast whose push is under way.
     var broadcastUnderWay: UInt32 = .max
+    /// The channel to which the last push went; ``apnsChannel`` may have changed since. Nil before the first push.
+    var pushedChannel: ChannelIdentifier?
     /// The highest `aps.timestamp` of the channel's versions so far. Each new version must have a higher one.
     var newestTimestamp: Int64 = 0
     /// The highest version so far; after an end, the highest possible version.
@@ -92,31 +94,36 @@ struct ChannelSlot: BitwiseCopyable {
     var newestAdmittedMilliseconds: Int64 = .min
 
     /// The least time between two pushes.
-    var spacingMilliseconds = ChannelPace.spacingMinMilliseconds
+    var spacingMilliseconds = ChannelPace.spacingMillisecondsMin
     /// No push is sent before this monotonic time (milliseconds).
     var pausedUntilMilliseconds: Int64 = .min
     /// The value of `pausedUntilMilliseconds` before the shell got the last push. It is restored if that push
     /// found no stream.
     var previousPauseUntilMilliseconds: Int64 = .min
-    /// Whether APNs does not know the channel and no replacement is known yet.
-    var awaitsChannel = false
+    /// APNs does not know the channel, and no push is sent before this monotonic time (milliseconds) unless a
+    /// replacement becomes known. `.min` if the channel is not known to be lost.
+    var channelAwaitedUntilMilliseconds: Int64 = .min
     /// Whether the channel is in its app's queue of channels with something to send.
     var isQueued = false
     var nextInQueue: UInt32 = .max
     /// When the channel's timer fires (monotonic milliseconds); `.max` if none is set.
     var timerMilliseconds: Int64 = .max
+
+    /// When a push may be sent next (monotonic milliseconds).
+    var nextPushMilliseconds: Int64 { max(pausedUntilMilliseconds, channelAwaitedUntilMilliseconds) }
 }
 
 /// The pace of a channel. According to an Apple engineer, a channel takes about one update a second; APNs
 /// answers faster ones with 429. Each 429 doubles the spacing, up to 64 s. Each accepted push halves it, down to
 /// 1 s.
 enum ChannelPace {
-    static let spacingMinMilliseconds: Int64 = 1_000
-    static let spacingMaxMilliseconds: Int64 = 64_000
+    static let spacingMillisecondsMin: Int64 = 1_000
+    static let spacingMillisecondsMax: Int64 = 64_000
     /// How long an idle channel is kept after the pause that follows its last push, so that the core recognizes a
-    /// Kafka record that is read again. The channel is freed earlier if a new channel needs its slot.
+    /// Kafka record that is read again. The channel is freed earlier if a new channel needs its slot, or if its
+    /// partition is revoked.
     static let idleMilliseconds: Int64 = 300_000
 
-    static func spacingAfterLimit(_ spacing: Int64) -> Int64 { min(spacing * 2, spacingMaxMilliseconds) }
-    static func spacingAfterAcceptance(_ spacing: Int64) -> Int64 { max(spacing / 2, spacingMinMilliseconds) }
+    static func spacingAfterLimit(_ spacing: Int64) -> Int64 { min(spacing * 2, spacingMillisecondsMax) }
+    static func spacingAfterAcceptance(_ spacing: Int64) -> Int64 { max(spacing / 2, spacingMillisecondsMin) }
 }

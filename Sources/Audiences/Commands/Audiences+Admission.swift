@@ -45,10 +45,12 @@ extension Audiences {
     /// ranges for that.
     ///
     /// When an audience has grown or shrunk, its next command may use another number of ranges. Then the store
-    /// deletes the checkpoints of the old ranges. Known issue: then the result of one old range may lack its counts.
-    /// A worker must have died after the store had added the range's counts, and before Kafka had the range's result.
-    /// The next owner finds no checkpoint and writes the result without counts. The command's own result is correct,
-    /// but the counts of its ranges do not add up to it (simulation `ranges`, seed 343).
+    /// deletes the checkpoints of the old ranges.
+    ///
+    /// Known issue: the result of an old range may then lack its counts, if its worker dies after the store has added
+    /// the counts and before Kafka has the result. The next owner finds no checkpoint and writes the result without
+    /// counts. The command's own result is correct, but the counts of its ranges do not add up to it (simulation
+    /// `ranges`, seed 343).
     package static func rangeCount(members: Double, membersPerRangeMax: Int = AudiencesConfiguration.membersPerRangeMax)
         -> Int
     {
@@ -131,7 +133,7 @@ extension Audiences {
             else {
                 return finishCurrentCommand(command, .outcome(.failed), reason: Self.unexpectedReplyReason, now: now)
             }
-            guard audiences[audience].channelEnvironment == nil else { return fanOutToOwnChannel(command, grant) }
+            guard audiences[audience].channelEnvironment == nil else { return fanOutToProducerChannel(command, grant) }
             commands[command].channels = reply.channels
             // A start is not broadcast, because a broadcast cannot begin activities. Instead, the start of each
             // device that supports channels names the channel.
@@ -140,8 +142,8 @@ extension Audiences {
             guard !awaitMissingChannel(command, now: now) else { return }
             fanOut(command, grant)
         case .wait:
-            let waitMaxMilliseconds = policies[commands[command].policy].pace.throttledSpacingMaxMilliseconds
-            let due = now.monotonicMilliseconds + max(1, min(reply.waitMilliseconds, waitMaxMilliseconds))
+            let waitMillisecondsMax = policies[commands[command].policy].pace.throttledSpacingMillisecondsMax
+            let due = now.monotonicMilliseconds + max(1, min(reply.waitMilliseconds, waitMillisecondsMax))
             audiences[audience].pausedUntilMilliseconds = due
             startTimer(.audience, audience, dueMilliseconds: due)
             putBackCurrentCommand(of: audience, now: now)
@@ -164,7 +166,7 @@ extension Audiences {
         commands[command].unacknowledgedCount = ranges + UInt16(grant.broadcastCount)
         composeValue(of: command)
         let broadcasts = grant.broadcastCount > 0 ? commands[command].channels : AudienceChannels()
-        for environment in DeviceEnvironment.allCases where broadcasts[environment] != nil {
+        for environment in APNsEnvironment.allCases where broadcasts[environment] != nil {
             let range = AudienceProduction.broadcastRange + UInt16(environment.rawValue)
             productions.append(AudienceProduction(kind: .fanout, range: range, index: command))
         }
@@ -176,7 +178,7 @@ extension Audiences {
     private mutating func composeValue(of command: UInt32) {
         let slot = commands[command]
         let audience = audiences[slot.audience]
-        let (app, aps) = (applicationNames[audience.application], slot.layout.aps.bytes(in: slot.body.bytes))
+        let (app, aps) = (appNames[audience.appIndex], slot.layout.aps.bytes(in: slot.body.bytes))
         var record =
             audience.channelEnvironment
             .map { CommandRecord(app: app, channel: audience.identifier.bytes, environment: $0, aps: aps) }

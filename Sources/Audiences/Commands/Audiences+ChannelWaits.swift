@@ -2,7 +2,8 @@ public import Delivery
 public import LiveActivity
 
 /// If an audience should have a channel and lacks it, its next start or update waits until the keeper of
-/// channels has created it. A start can then name the channel, and an update can be broadcast.
+/// channels has created it, unless a limit below forbids the wait. A start can then name the channel, and an update
+/// can be broadcast.
 ///
 /// The command waits after its admission until the keeper answers, at most two seconds. Then it is admitted
 /// again, because the store must know how many broadcasts belong to the command. After a wait without success,
@@ -31,11 +32,11 @@ extension Audiences {
         let slot = commands[command]
         let audience = audiences[slot.audience]
         guard slot.event != .end,
-            let rule = configuration.channelRules[audience.application],
+            let rule = configuration.channelRules[audience.appIndex],
             slot.requestsChannel || rule.includes(audience.identifier.bytes)
         else { return false }
         let missing = rule.missingEnvironmentBits(in: slot.channels)
-        let key = AudienceKey(application: audience.application, digest: audience.digest)
+        let key = AudienceKey(appIndex: audience.appIndex, digest: audience.digest)
         guard missing != 0 else {
             channelWaitPauses[key] = nil
             commands[command].channelAbsence = nil
@@ -87,22 +88,24 @@ extension Audiences {
 
     /// Called when the keeper could not create or replace a channel that an audience should have.
     public mutating func channelRefused(
-        application: UInt16,
+        appIndex: UInt16,
         audience: AudienceDigest,
-        environment: DeviceEnvironment,
+        environment: APNsEnvironment,
         now: Moment
     ) {
-        channelAnswered(application: application, audience: audience, environment, .refused, now: now)
+        channelAnswered(appIndex: appIndex, audience: audience, environment, .refused, now: now)
+        let key = BroadcastKey(appIndex: appIndex, digest: audience, environment: environment)
+        if let channel = channelIndex[key] { awaitOtherChannelAgain(channel, now: now) }
     }
 
     mutating func channelAnswered(
-        application: UInt16,
+        appIndex: UInt16,
         audience digest: AudienceDigest,
-        _ environment: DeviceEnvironment,
+        _ environment: APNsEnvironment,
         _ absence: ChannelAbsence?,
         now: Moment
     ) {
-        guard let audience = audienceIndex[AudienceKey(application: application, digest: digest)],
+        guard let audience = audienceIndex[AudienceKey(appIndex: appIndex, digest: digest)],
             case let command = audiences[audience].currentCommand, command != .max,
             commands[command].stage == .awaitingChannel
         else { return }

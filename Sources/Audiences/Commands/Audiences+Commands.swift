@@ -13,7 +13,7 @@ extension Audiences {
         let digest =
             incoming.channelEnvironment.map { AudienceDigest(ofChannel: incoming.audience, in: $0) }
             ?? AudienceDigest(of: incoming.audience)
-        let key = AudienceKey(application: incoming.application, digest: digest)
+        let key = AudienceKey(appIndex: incoming.appIndex, digest: digest)
         let audience = audienceIndex[key] ?? addAudience(key, incoming)
         let command = commands.allocate(
             CommandSlot(
@@ -40,7 +40,7 @@ extension Audiences {
             )
         )
         enqueue(command)
-        awaken(audience)
+        queueToBegin(audience)
     }
 
     /// Ends a batch of ``receiveCommand(_:)`` calls and begins the next command of each audience that the batch names.
@@ -50,23 +50,23 @@ extension Audiences {
     /// sent more than it committed, and its commands are read again. The store recognizes a repeated command,
     /// but a store that has lost its data treats it as a new one.
     public mutating func endBatch(now: Moment) {
-        while let audience = awakenedAudiences.popFirst() {
-            audiences[audience].isAwakened = false
+        while let audience = audiencesToBegin.popFirst() {
+            audiences[audience].isQueuedToBegin = false
             beginNextCommand(audience, now: now)
         }
     }
 
-    private mutating func awaken(_ audience: UInt32) {
-        guard !audiences[audience].isAwakened else { return }
-        audiences[audience].isAwakened = true
-        awakenedAudiences.append(audience)
+    private mutating func queueToBegin(_ audience: UInt32) {
+        guard !audiences[audience].isQueuedToBegin else { return }
+        audiences[audience].isQueuedToBegin = true
+        audiencesToBegin.append(audience)
     }
 
-    /// Returns the waiting commands of revoked partitions as `withdrawn`. A command that is under way is not affected,
-    /// nor is one whose alert is carried by a command that is under way or of another partition.
+    /// Returns the waiting commands of revoked partitions as `withdrawn`. Commands under way stay, and so do riders
+    /// whose carrier is under way or belongs to another partition.
     ///
-    /// If only the carrier of an alert is withdrawn, the older command that brought the alert waits in its place: the
-    /// next owner of the carrier's partition does not know the alert.
+    /// If a carrier is withdrawn but its rider is not, the rider waits in the carrier's place: the next owner of the
+    /// carrier's partition does not know the alert.
     ///
     /// - Parameter isRevoked: whether a record's partition is being revoked. False for a record of an assignment that
     ///   has ended: if the partition has been assigned again, the record that was read again may already be settled as
@@ -78,8 +78,8 @@ extension Audiences {
             let rider = commands[command].rider
             if rider != .max, !isRevoked(commands[rider].record) {
                 commands[command].rider = .max
-                putRider(rider, inPlaceOf: command, of: audience)
-                awaken(audience)
+                put(rider, inPlaceOf: command, of: audience)
+                queueToBegin(audience)
             } else {
                 unlinkCommand(command, of: audience)
             }
@@ -88,13 +88,14 @@ extension Audiences {
         }
     }
 
-    /// Returns the next command that has ended; nil if there is none.
+    /// Removes and returns the next command that goes back to `Delivery`: it has an outcome, is fanned out or was
+    /// withdrawn (``HandoverEnding``). Nil if there is none.
     public mutating func nextReturnedCommand() -> ReturnedCommand? { returnedCommands.popFirst() }
 
     private mutating func addAudience(_ key: AudienceKey, _ incoming: IncomingCommand) -> UInt32 {
         let audience = audiences.allocate(
             AudienceSlot(
-                application: key.application,
+                appIndex: key.appIndex,
                 digest: key.digest,
                 identifier: HeapBytes(copying: incoming.audience),
                 channelEnvironment: incoming.channelEnvironment
@@ -118,23 +119,23 @@ extension Audiences {
         guard waiting != .max, commands[waiting].event != .start, commands[command].event != .start else {
             return append(command, to: audience)
         }
+        merge(command, with: waiting, of: audience)
+    }
+
+    /// Keeps one of two commands, each of them an update or an end: `waiting` is in the audience's list, `command` is
+    /// in no list. The command that is kept has the place of `waiting`. The other one ends, or becomes its rider.
+    private mutating func merge(_ command: UInt32, with waiting: UInt32, of audience: UInt32) {
         let (newer, older) =
             commands[waiting].version < commands[command].version ? (command, waiting) : (waiting, command)
         if commands[waiting].version == commands[command].version {
             finishCommand(command, .outcome(.duplicate))
         } else if commands[older].event == .end, commands[newer].event == .update {
-            replace(newer, by: older, of: audience, waiting: waiting)
+            if newer == waiting { put(older, inPlaceOf: newer, of: audience) }
             finishCommand(newer, .outcome(.ended))
         } else {
-            replace(older, by: newer, of: audience, waiting: waiting)
+            if older == waiting { put(newer, inPlaceOf: older, of: audience) }
             supersedeCommand(older, by: newer)
         }
-    }
-
-    private mutating func replace(_ loser: UInt32, by winner: UInt32, of audience: UInt32, waiting: UInt32) {
-        guard loser == waiting else { return }
-        unlinkCommand(loser, of: audience)
-        append(winner, to: audience)
     }
 
     /// Supersedes the older command. If the newer command has no alert of its own, and if its body stays within the
@@ -193,18 +194,18 @@ extension Audiences {
         audiences[audience].lastWaitingCommand = command
     }
 
-    /// Puts the rider of a waiting command where the command waits. At another place, the rider could follow a start
-    /// that is newer than the rider.
-    private mutating func putRider(_ rider: UInt32, inPlaceOf command: UInt32, of audience: UInt32) {
-        let predecessor = predecessor(of: command, of: audience)
-        commands[rider].next = commands[command].next
-        commands[rider].stage = .waiting
+    /// Puts a command where `waiting` waits, and takes `waiting` out of the list. At another place, the command could
+    /// follow a start that is newer than the command.
+    private mutating func put(_ command: UInt32, inPlaceOf waiting: UInt32, of audience: UInt32) {
+        let predecessor = predecessor(of: waiting, of: audience)
+        commands[command].next = commands[waiting].next
+        commands[command].stage = .waiting
         if predecessor == .max {
-            audiences[audience].firstWaitingCommand = rider
+            audiences[audience].firstWaitingCommand = command
         } else {
-            commands[predecessor].next = rider
+            commands[predecessor].next = command
         }
-        if audiences[audience].lastWaitingCommand == command { audiences[audience].lastWaitingCommand = rider }
+        if audiences[audience].lastWaitingCommand == waiting { audiences[audience].lastWaitingCommand = command }
     }
 
     /// Returns the command that waits before `command` in its audience's list; `.max` if `command` is the first.
@@ -227,23 +228,31 @@ extension Audiences {
         if audiences[audience].lastWaitingCommand == command { audiences[audience].lastWaitingCommand = predecessor }
     }
 
-    /// Makes the current command wait again, because the store answered `wait`. A newer command may replace
-    /// it while it waits.
+    /// Makes the current command wait again, because the store answered `wait`. It waits before all other commands of
+    /// the audience, or in the place of the first one: it must be admitted before the starts that wait. Otherwise the
+    /// store would admit a start first, and an end would then close the new life. (R13)
     mutating func putBackCurrentCommand(of audience: UInt32, now: Moment) {
         let command = audiences[audience].currentCommand
         audiences[audience].currentCommand = .max
         commands[command].unacknowledgedCount = 0
         let first = audiences[audience].firstWaitingCommand
-        if first != .max, commands[first].event == .start {
-            // This command must be admitted before the starts that wait. Otherwise the store would admit a
-            // start first, and treat this command as older than the start.
-            commands[command].next = first
-            commands[command].stage = .waiting
-            audiences[audience].firstWaitingCommand = command
+        if first == .max || commands[first].event == .start || commands[command].event == .start {
+            prepend(command, to: audience)
+        } else if commands[first].version == commands[command].version {
+            // Of two equal commands, only the one that was begun may carry an alert.
+            put(command, inPlaceOf: first, of: audience)
+            finishCommand(first, .outcome(.duplicate))
         } else {
-            enqueue(command)
+            merge(command, with: first, of: audience)
         }
         beginNextCommand(audience, now: now)
+    }
+
+    private mutating func prepend(_ command: UInt32, to audience: UInt32) {
+        commands[command].stage = .waiting
+        commands[command].next = audiences[audience].firstWaitingCommand
+        audiences[audience].firstWaitingCommand = command
+        if audiences[audience].lastWaitingCommand == .max { audiences[audience].lastWaitingCommand = command }
     }
 
     /// Begins the next command of an audience, unless a command is under way or the store has asked the
@@ -327,8 +336,8 @@ extension Audiences {
 
     private mutating func removeIfIdle(_ audience: UInt32) {
         let slot = audiences[audience]
-        guard slot.currentCommand == .max, slot.firstWaitingCommand == .max, !slot.isAwakened else { return }
-        audienceIndex[AudienceKey(application: slot.application, digest: slot.digest)] = nil
+        guard slot.currentCommand == .max, slot.firstWaitingCommand == .max, !slot.isQueuedToBegin else { return }
+        audienceIndex[AudienceKey(appIndex: slot.appIndex, digest: slot.digest)] = nil
         slot.identifier.free()
         audiences.free(audience)
     }

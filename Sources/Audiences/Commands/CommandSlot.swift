@@ -56,7 +56,7 @@ struct CommandSlot: BitwiseCopyable {
     var grant: AudienceGrant?
     /// The audience's channels at the time of the admission, or the channel that the command names instead.
     var channels = AudienceChannels()
-    /// The environments whose channel the command waits for, as a set of bits: bit `DeviceEnvironment.rawValue`
+    /// The environments whose channel the command waits for, as a set of bits: bit `APNsEnvironment.rawValue`
     /// stands for an environment.
     var awaitedEnvironmentBits: UInt8 = 0
     /// Until when the command waits for a channel. Monotonic milliseconds.
@@ -82,13 +82,13 @@ struct CommandSlot: BitwiseCopyable {
 
 /// An audience, or a channel that commands name instead of an audience, as long as the core has commands to it.
 struct AudienceSlot: BitwiseCopyable {
-    var application: UInt16
+    var appIndex: UInt16
     var digest: AudienceDigest
     /// The audience's id; for commands that name a channel instead of an audience, the channel's id.
     var identifier: HeapBytes
     /// The environment of a channel that commands name instead of an audience; nil for an audience. Such a channel has
     /// no members, and each of its commands is one broadcast.
-    var channelEnvironment: DeviceEnvironment?
+    var channelEnvironment: APNsEnvironment?
     /// The command that is being admitted or fanned out.
     var currentCommand: UInt32 = .max
     /// The waiting commands, oldest first.
@@ -97,10 +97,10 @@ struct AudienceSlot: BitwiseCopyable {
     /// When the store permits the audience's next command. Monotonic milliseconds.
     var pausedUntilMilliseconds: Int64 = .min
     /// Whether the audience begins its next command when the batch of ``Audiences/receiveCommand(_:)`` calls ends.
-    var isAwakened = false
+    var isQueuedToBegin = false
 }
 
 struct AudienceKey: Hashable {
-    var application: UInt16
+    var appIndex: UInt16
     var digest: AudienceDigest
 }

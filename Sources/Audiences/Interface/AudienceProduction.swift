@@ -38,7 +38,7 @@ public struct AudienceProduction: Sendable, Equatable, BitwiseCopyable {
     }
 
     /// The environment of the channel, if this is a broadcast's fan-out record.
-    var environment: DeviceEnvironment? {
+    var environment: APNsEnvironment? {
         guard kind == .fanout, range >= Self.broadcastRange else { return nil }
         return range == Self.broadcastRange ? .production : .sandbox
     }

@@ -3,7 +3,7 @@ public import LiveActivity
 
 /// The limits, policies and apps of one lane's core for audiences.
 public struct AudiencesConfiguration: Sendable {
-    public var applications: [DeliveryConfiguration.Application]
+    public var apps: [DeliveryConfiguration.App]
     /// The same as the lane's ``DeliveryConfiguration/policies``: commands name policies by their index.
     public var policies: [Policy]
     /// The topic that commands are read from. Results name it.
@@ -24,8 +24,8 @@ public struct AudiencesConfiguration: Sendable {
     /// parts together exceed these numbers, because the part of an app is at least eight pages.
     public var pagesMax = 1_024
     public var pageBytesMax = 64 * PageSlot.bytesMax
-    /// The maximum number of members that wait for another attempt or have a push in flight. Must exceed a
-    /// lane's pushes in flight, and be at least 64.
+    /// The limit for the number of parked members and pushes in flight together. Must exceed a lane's pushes in
+    /// flight, and be at least 64.
     public var parkedMembersMax = 16_384
     /// The maximum number of members whose refused push or dead token is being recorded.
     public var refusedMembersMax = 4_096
@@ -36,15 +36,15 @@ public struct AudiencesConfiguration: Sendable {
     /// The maximum number of starts of devices that Kafka has not acknowledged yet. At least 1.
     public var startsMax = 1_024
     /// Bounds of the pause after a push that APNs could not take. After the n-th failure for a member or a broadcast
-    /// the pause is `retryBaseMilliseconds * 2^n`, at most `retryMaxMilliseconds`, times a random number between a
+    /// the pause is `retryBaseMilliseconds * 2^n`, at most `retryMillisecondsMax`, times a random number between a
     /// half and one. The first retries of a push that APNs never processed may have no pause.
     public var retryBaseMilliseconds = Self.retryBaseMillisecondsDefault
-    public var retryMaxMilliseconds = Self.retryMaxMillisecondsDefault
+    public var retryMillisecondsMax = Self.retryMillisecondsMaxDefault
     private static let retryBaseMillisecondsDefault: Int64 = 200
-    private static let retryMaxMillisecondsDefault: Int64 = 60_000
-    /// The pause before a retry that the pool's budget refuses, and after APNs has limited a member's token (429): at
-    /// most this value, and usually a random time of at least its half. A longer pause after the failed attempt takes
-    /// precedence.
+    private static let retryMillisecondsMaxDefault: Int64 = 60_000
+    /// The bound of a random pause, which is at least half as long. The pause follows if the pool's budget permits no
+    /// retry when an attempt has failed, or if APNs has limited a member's token (429). A longer pause after the failed
+    /// attempt takes precedence.
     public var retryBudgetPauseMilliseconds: Int64 = 30_000
     /// The time between two checkpoints of a round that makes progress. When a version has reached all its members, the
     /// round records a checkpoint at once.
@@ -61,37 +61,37 @@ public struct AudiencesConfiguration: Sendable {
     /// The seed of jitter, claims and `apns-id`. It must be different in each lane of each process.
     public var seed: UInt64
 
-    public init(applications: [DeliveryConfiguration.Application], policies: [Policy], seed: UInt64) {
-        self.applications = applications
+    public init(apps: [DeliveryConfiguration.App], policies: [Policy], seed: UInt64) {
+        self.apps = apps
         self.policies = policies
         self.seed = seed
     }
 
-    /// Limits ``retryMaxMilliseconds`` and ``retryBaseMilliseconds`` to the longest pause of single commands
-    /// (`worker.retryMaxMilliseconds`).
+    /// Limits ``retryMillisecondsMax`` and ``retryBaseMilliseconds`` to the longest pause of single commands
+    /// (`worker.retryMillisecondsMax`).
     public mutating func limitRetryPauses(to milliseconds: Int64) {
-        retryMaxMilliseconds = min(Self.retryMaxMillisecondsDefault, milliseconds)
-        retryBaseMilliseconds = min(Self.retryBaseMillisecondsDefault, retryMaxMilliseconds)
+        retryMillisecondsMax = min(Self.retryMillisecondsMaxDefault, milliseconds)
+        retryBaseMilliseconds = min(Self.retryBaseMillisecondsDefault, retryMillisecondsMax)
     }
 
     /// Takes the settings that concern commands to audiences. Policies keep their positions, because commands and
     /// records in memory name a policy by its position.
     mutating func apply(_ settings: ReloadableSettings) {
         policies = settings.policies
-        for position in applications.indices { applications[position].policy = settings.applicationPolicies[position] }
-        limitRetryPauses(to: settings.retryMaxMilliseconds)
+        for position in apps.indices { apps[position].policy = settings.appPolicies[position] }
+        limitRetryPauses(to: settings.retryMillisecondsMax)
         validate()
     }
 
     func validate() {
-        precondition(!applications.isEmpty && applications.count <= Int(UInt8.max))
+        precondition(!apps.isEmpty && apps.count <= Int(UInt8.max))
         precondition((1...DeliveryConfiguration.policiesMax).contains(policies.count))
         precondition(
             commandsMax > 0 && recordsMax > 0 && recordBytesMax > 0 && parkedMembersMax >= 64 && refusedMembersMax > 0
         )
         precondition(membershipsMax > 0 && startsMax > 0)
         precondition(pagesMax > 0 && pagesMax < Int(UInt16.max) && pageBytesMax > 0)
-        precondition(retryBaseMilliseconds > 0 && retryMaxMilliseconds >= retryBaseMilliseconds)
+        precondition(retryBaseMilliseconds > 0 && retryMillisecondsMax >= retryBaseMilliseconds)
         precondition(
             retryBudgetPauseMilliseconds > 0 && checkpointIntervalMilliseconds > 0 && newerVersionWaitMilliseconds > 0
         )
@@ -100,9 +100,9 @@ public struct AudiencesConfiguration: Sendable {
 
     /// The maximum number of pages of one app, and of their bytes: an equal part for each app, but at least
     /// eight pages of the maximum size.
-    var pagesPerApplicationMax: Int { max(Self.pagesPerApplicationMin, pagesMax / applications.count) }
-    var pageBytesPerApplicationMax: Int {
-        max(Self.pagesPerApplicationMin * PageSlot.bytesMax, pageBytesMax / applications.count)
+    var pagesPerAppMax: Int { max(Self.pagesPerAppMin, pagesMax / apps.count) }
+    var pageBytesPerAppMax: Int {
+        max(Self.pagesPerAppMin * PageSlot.bytesMax, pageBytesMax / apps.count)
     }
-    private static let pagesPerApplicationMin = 8
+    private static let pagesPerAppMin = 8
 }

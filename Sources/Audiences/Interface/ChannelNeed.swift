@@ -15,18 +15,18 @@ public struct ChannelNeed: Sendable, Equatable {
     }
 
     public var kind: Kind
-    public var application: UInt16
+    public var appIndex: UInt16
     public var audience: [UInt8]
 }
 
-/// Which audiences of an app get a channel without asking for one, and in which environments audiences get
-/// channels.
+/// Which audiences of an app get a channel without a command that requests one, and in which environments audiences
+/// get channels.
 public struct ChannelRule: Sendable {
     /// Audience ids. A pattern that ends with `*` matches every id that begins with the text before the `*`.
     private let patterns: [[UInt8]]
-    private let environments: [DeviceEnvironment]
+    private let environments: [APNsEnvironment]
 
-    public init(patterns: [String], environments: [DeviceEnvironment]) {
+    public init(patterns: [String], environments: [APNsEnvironment]) {
         self.patterns = patterns.map { Array($0.utf8) }
         self.environments = environments
     }
@@ -39,7 +39,7 @@ public struct ChannelRule: Sendable {
     }
 
     /// Returns the environments of the rule for which `channels` has no channel, as a set of bits: bit
-    /// `DeviceEnvironment.rawValue` stands for an environment.
+    /// `APNsEnvironment.rawValue` stands for an environment.
     func missingEnvironmentBits(in channels: AudienceChannels) -> UInt8 {
         environments.reduce(0) { channels[$1] == nil ? $0 | 1 << $1.rawValue : $0 }
     }

@@ -6,11 +6,11 @@ public import LiveActivity
 public struct IncomingCommand {
     /// The command's record in `Delivery`. ``ReturnedCommand`` names it again.
     public var record: UInt32
-    public var application: UInt16
+    public var appIndex: UInt16
     /// The audience's id. If `channelEnvironment` is set: the id of the channel that the command names instead
     /// of an audience.
     public var audience: UnsafeRawBufferPointer
-    public var channelEnvironment: DeviceEnvironment?
+    public var channelEnvironment: APNsEnvironment?
     /// Whether the command itself requests a broadcast channel, even if the app's rule does not include its
     /// audience.
     public var requestsChannel: Bool
@@ -46,9 +46,9 @@ public struct IncomingCommand {
 
     public init(
         record: UInt32,
-        application: UInt16,
+        appIndex: UInt16,
         audience: UnsafeRawBufferPointer,
-        channelEnvironment: DeviceEnvironment? = nil,
+        channelEnvironment: APNsEnvironment? = nil,
         requestsChannel: Bool = false,
         event: Event,
         activityTemplate: UnsafeRawBufferPointer,
@@ -69,7 +69,7 @@ public struct IncomingCommand {
         droppedFields: UnsafeRawBufferPointer = UnsafeRawBufferPointer(start: nil, count: 0)
     ) {
         self.record = record
-        self.application = application
+        self.appIndex = appIndex
         self.audience = audience
         self.channelEnvironment = channelEnvironment
         self.requestsChannel = requestsChannel

@@ -19,7 +19,7 @@ public struct IncomingMembership {
     public var leftAtMilliseconds: Int64
     /// The registered token for the audiences that the member joins: hexadecimal digits.
     public var token: UnsafeRawBufferPointer
-    public var environment: DeviceEnvironment
+    public var environment: APNsEnvironment
     /// When the token was registered, UNIX milliseconds.
     public var registeredAtMilliseconds: Int64
     public var frequentUpdates: Bool
@@ -37,7 +37,7 @@ public struct IncomingMembership {
         departures: AudienceList,
         leftAtMilliseconds: Int64,
         token: UnsafeRawBufferPointer,
-        environment: DeviceEnvironment,
+        environment: APNsEnvironment,
         registeredAtMilliseconds: Int64,
         frequentUpdates: Bool,
         supportsChannels: Bool = false,

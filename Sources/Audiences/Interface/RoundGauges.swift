@@ -1,5 +1,5 @@
 import Delivery
-public import LiveActivity
+import LiveActivity
 
 /// The present state of one app's rounds, for its metrics.
 public struct RoundGauges: Sendable, Equatable, BitwiseCopyable {
@@ -12,11 +12,11 @@ public struct RoundGauges: Sendable, Equatable, BitwiseCopyable {
     public var oldestVersionMilliseconds: Int64?
     /// Since when members wait for their turn in a round (UNIX milliseconds): the admission time of the command
     /// that found no member of its range waiting. Of several rounds, the earliest time counts; nil if every
-    /// round has reached all its members.
+    /// round has reached all its members, and no record was passed over.
     ///
     /// If commands come faster than a round reaches all members, no single command is old, but there are always
     /// members without the newest state. So this time does not change while members wait. Parked members do not
-    /// count: a phone that APNs answers with 429 for hours must not raise an alert.
+    /// count: a phone that APNs answers with 429 for hours must not raise an alert for operators.
     public var oldestRoundMilliseconds: Int64?
 
     public init() {}
@@ -25,14 +25,14 @@ public struct RoundGauges: Sendable, Equatable, BitwiseCopyable {
 extension Audiences {
     /// Returns how many turns of members are over since the worker started, by `MemberOutcome.rawValue`. A
     /// member counts once each time that a round passes it, even if several versions were under way.
-    public func memberOutcomeCounts(of application: Int) -> InlineArray<6, UInt64> {
-        queues[application].memberOutcomeCounts
+    public func memberOutcomeCounts(of appIndex: Int) -> InlineArray<6, UInt64> {
+        queues[appIndex].memberOutcomeCounts
     }
 
     /// Returns the number of changes that audiences have acknowledged since the worker started, by
     /// `MembershipChangeKind.rawValue`.
-    public func membershipChangeCounts(of application: Int) -> InlineArray<3, UInt64> {
-        queues[application].membershipChangeCounts
+    public func membershipChangeCounts(of appIndex: Int) -> InlineArray<3, UInt64> {
+        queues[appIndex].membershipChangeCounts
     }
 
     /// Adds the present numbers of each app. `oldestRoundMilliseconds` also includes the records that were
@@ -41,27 +41,27 @@ extension Audiences {
         partitions.forEachAssigned { partition in
             guard partition.pointee.phase == .assigned else { return }
             for record in partition.pointee.passedOverRecords.lowestRecords {
-                let application = Int(record.application)
-                gauges[application].oldestRoundMilliseconds = min(
-                    gauges[application].oldestRoundMilliseconds ?? .max,
+                let appIndex = Int(record.appIndex)
+                gauges[appIndex].oldestRoundMilliseconds = min(
+                    gauges[appIndex].oldestRoundMilliseconds ?? .max,
                     record.admittedMilliseconds
                 )
             }
         }
         for round in 0..<rounds.indexBound where rounds.isInUse(round) {
-            let application = Int(rounds[round].application)
-            gauges[application].membersParked += Int(rounds[round].parkedCount)
+            let appIndex = Int(rounds[round].appIndex)
+            gauges[appIndex].membersParked += Int(rounds[round].parkedCount)
             let oldest = rounds[round].oldestVersion
             guard oldest != .max else { continue }
-            gauges[application].rounds += 1
+            gauges[appIndex].rounds += 1
             let admitted = versions[oldest].record.instruction.admittedMilliseconds
-            gauges[application].oldestVersionMilliseconds = min(
-                gauges[application].oldestVersionMilliseconds ?? .max,
+            gauges[appIndex].oldestVersionMilliseconds = min(
+                gauges[appIndex].oldestVersionMilliseconds ?? .max,
                 admitted
             )
             if let since = unreachedSince(round) {
-                gauges[application].oldestRoundMilliseconds = min(
-                    gauges[application].oldestRoundMilliseconds ?? .max,
+                gauges[appIndex].oldestRoundMilliseconds = min(
+                    gauges[appIndex].oldestRoundMilliseconds ?? .max,
                     since
                 )
             }
@@ -69,7 +69,7 @@ extension Audiences {
     }
 
     /// Returns since when members of the round wait for their turn; nil if the turn of every member is over, or if the
-    /// round's partition is being revoked. Parked members do not count: they are few, and block no other member.
+    /// round sends nothing (`closing`, `draining`, `abandoned`). Parked members do not count.
     private func unreachedSince(_ round: UInt32) -> Int64? {
         switch rounds[round].phase {
         case .claiming, .awaitingVersions: versions[rounds[round].oldestVersion].record.instruction.admittedMilliseconds
@@ -85,76 +85,5 @@ extension Audiences {
     mutating func updateUnreachedSince(_ round: UInt32, by version: UInt32) {
         guard hasReachedAllMembers(round) else { return }
         rounds[round].unreachedSinceMilliseconds = versions[version].record.instruction.admittedMilliseconds
-    }
-}
-
-/// The content of a result for a command to an audience, for one range or for all ranges and broadcasts.
-public struct AudienceResultContent: Sendable, BitwiseCopyable {
-    public var outcome: RoundOutcome
-    /// The timestamp of the command's record, and when APNs last answered one of its pushes. UNIX milliseconds; -1 if
-    /// there is none.
-    public var recordMilliseconds: Int64
-    public var lastResponseMilliseconds: Int64
-    /// The partition and offset of the result's fan-out record. The result over all ranges and broadcasts has
-    /// those of the record that ended last. The partition is -1 if the lane has released it.
-    public var partition: Int32
-    public var offset: Int64
-    /// When the fan-out record was received. UNIX milliseconds.
-    public var receivedMilliseconds: Int64
-    public var event: Event
-    public var priority: UInt8
-    /// Members whose turn is over.
-    public var memberCount: UInt32
-}
-
-extension Audiences {
-    /// Returns the index of the app that a production belongs to.
-    public func application(of production: AudienceProduction) -> Int {
-        let application =
-            switch production.kind {
-            case .fanout: audiences[commands[production.index].audience].application
-            case .rangeResult, .commandResult: rounds[versions[production.index].round].application
-            case .broadcastResult, .broadcastTotals: channels[broadcasts[production.index].channel].key.application
-            case .memberResult, .invalidation: refusedMembers[production.index].application
-            case .start: pages[PageMemberIndex(value: production.index).page].application
-            }
-        return Int(application)
-    }
-
-    /// Returns the content of a range's result, or of a result over all ranges and broadcasts; nil for other
-    /// productions. The caller must ask before ``productionReported(_:_:now:)``, which may free the content.
-    public func resultContent(of production: AudienceProduction) -> AudienceResultContent? {
-        switch production.kind {
-        case .rangeResult:
-            let slot = versions[production.index]
-            return resultContent(slot.record, slot.counts, slot.times, isSuperseded: slot.isSuperseded)
-        case .commandResult:
-            let slot = versions[production.index]
-            return resultContent(slot.record, slot.totals.members, slot.totals.times, isSuperseded: slot.isSuperseded)
-        case .broadcastTotals:
-            let slot = broadcasts[production.index]
-            let isSuperseded = slot.outcome == .superseded
-            return resultContent(slot.record, slot.totals.members, slot.totals.times, isSuperseded: isSuperseded)
-        case .fanout, .memberResult, .invalidation, .start, .broadcastResult: return nil
-        }
-    }
-
-    private func resultContent(
-        _ record: FanoutRecord,
-        _ members: MemberCounts,
-        _ times: RoundTimes,
-        isSuperseded: Bool
-    ) -> AudienceResultContent {
-        AudienceResultContent(
-            outcome: isSuperseded ? .superseded : members.outcome,
-            recordMilliseconds: record.instruction.recordMilliseconds,
-            lastResponseMilliseconds: times.lastResponseMilliseconds,
-            partition: partitions.partition(record.partition, epoch: record.epoch)?.pointee.number ?? -1,
-            offset: record.offset,
-            receivedMilliseconds: record.receivedMilliseconds,
-            event: record.event,
-            priority: record.instruction.grant.priority,
-            memberCount: UInt32(clamping: members.total)
-        )
     }
 }

@@ -19,11 +19,11 @@ extension Audiences {
     private static var stateMaxAgeMilliseconds: Int64 { 1_000 }
 
     /// Begins to show an activity the newest of the states of the audiences that it has joined. Ends the change at once
-    /// if there is no such audience, if the member is a device, or if its environment has no pool.
+    /// if the member has joined no audience, is a device, has no token, or belongs to an environment without a pool.
     mutating func showNewestStates(_ membership: UInt32, now: Moment) {
         let slot = memberships[membership]
         guard slot.member.kind == .activity, slot.joinsCount > 0, slot.token.count > 0,
-            hasPool(slot.environment, application: slot.member.application)
+            hasPool(slot.environment, appIndex: slot.member.appIndex)
         else { return endMembership(membership) }
         memberships[membership].dueMilliseconds = slot.notifiedMilliseconds + Self.settlementDelayMilliseconds
         scheduleMembership(membership)
@@ -54,7 +54,7 @@ extension Audiences {
 
     private mutating func askNextAudience(_ membership: UInt32) {
         let slot = memberships[membership]
-        let key = AudienceKey(application: slot.member.application, digest: slot.joinedAudience(slot.askedCount))
+        let key = AudienceKey(appIndex: slot.member.appIndex, digest: slot.joinedAudience(slot.askedCount))
         memberships[membership].next = .max
         guard let request = newestStateIndex[key] else {
             let request = newestStateRequests.allocate(NewestStateRequest(key, for: membership))
@@ -65,7 +65,7 @@ extension Audiences {
         newestStateRequests[request].firstLaterMembership = membership
     }
 
-    /// - Parameter reply: the store's answer; nil if the store refused the request.
+    /// - Parameter reply: nil if the store refused the request.
     mutating func newestStateReceived(_ request: UInt32, _ reply: Reply?, now: Moment) {
         let slot = newestStateRequests[request]
         let state = addState(slot.key.digest, reply)
@@ -111,8 +111,8 @@ extension Audiences {
         )
     }
 
-    /// Chooses this state for the member, unless the app already shows it, or another audience that the member has
-    /// joined has one that is at least as new.
+    /// Chooses this state for the member, unless the activity already shows this version or a newer one, or another
+    /// audience that the member has joined has a state that is at least as new.
     private mutating func offer(_ state: UInt32, _ version: Version, to membership: UInt32, now: Moment) {
         let slot = memberships[membership]
         if let shownVersion = slot.shownVersion, version <= shownVersion { return }
@@ -144,28 +144,28 @@ extension Audiences {
             return endMembership(membership)
         }
         memberships[membership].stage = .ready
-        let (application, environment) = queueIndices(of: membership)
-        let last = queues[application].lastJoiner[environment]
+        let (appIndex, environment) = queueIndices(of: membership)
+        let last = queues[appIndex].lastJoiner[environment]
         if last == .max {
-            queues[application].firstJoiner[environment] = membership
+            queues[appIndex].firstJoiner[environment] = membership
         } else {
             memberships[last].next = membership
         }
-        queues[application].lastJoiner[environment] = membership
+        queues[appIndex].lastJoiner[environment] = membership
     }
 
-    private func queueIndices(of membership: UInt32) -> (application: Int, environment: Int) {
+    private func queueIndices(of membership: UInt32) -> (appIndex: Int, environment: Int) {
         let slot = memberships[membership]
-        return (Int(slot.member.application), Int(slot.environment.rawValue))
+        return (Int(slot.member.appIndex), Int(slot.environment.rawValue))
     }
 
     /// Returns the push to the next member in a pool's queue; nil if none can be sent.
     mutating func nextJoinerPush(_ pool: PoolIdentifier, permitsRetry: Bool, now: Moment) -> AudiencePush? {
-        let (application, environment) = (Int(pool.application), Int(pool.environment.rawValue))
-        while case let membership = queues[application].firstJoiner[environment], membership != .max {
+        let (appIndex, environment) = (Int(pool.appIndex), Int(pool.environment.rawValue))
+        while case let membership = queues[appIndex].firstJoiner[environment], membership != .max {
             let slot = memberships[membership]
-            queues[application].firstJoiner[environment] = slot.next
-            if slot.next == .max { queues[application].lastJoiner[environment] = .max }
+            queues[appIndex].firstJoiner[environment] = slot.next
+            if slot.next == .max { queues[appIndex].lastJoiner[environment] = .max }
             memberships[membership].next = .max
             if slot.stateMilliseconds < now.monotonicMilliseconds - Self.stateMaxAgeMilliseconds {
                 askForNewestStates(membership)
@@ -198,19 +198,19 @@ extension Audiences {
 
     /// Makes the member the first of its queue again, because its push found no stream.
     mutating func joinerReturned(_ membership: UInt32) {
-        let (application, environment) = queueIndices(of: membership)
+        let (appIndex, environment) = queueIndices(of: membership)
         memberships[membership].stage = .ready
-        memberships[membership].next = queues[application].firstJoiner[environment]
-        queues[application].firstJoiner[environment] = membership
-        if queues[application].lastJoiner[environment] == .max {
-            queues[application].lastJoiner[environment] = membership
+        memberships[membership].next = queues[appIndex].firstJoiner[environment]
+        queues[appIndex].firstJoiner[environment] = membership
+        if queues[appIndex].lastJoiner[environment] == .max {
+            queues[appIndex].lastJoiner[environment] = membership
         }
-        queues[application].pushesInFlight[environment] -= 1
+        queues[appIndex].pushesInFlight[environment] -= 1
     }
 
     mutating func joinerAnswered(_ membership: UInt32, _ result: PushResult, now: Moment) {
-        let (application, environment) = queueIndices(of: membership)
-        queues[application].pushesInFlight[environment] -= 1
+        let (appIndex, environment) = queueIndices(of: membership)
+        queues[appIndex].pushesInFlight[environment] -= 1
         switch result.disposition {
         case .accepted, .rejected, .channelGone: endMembership(membership)
         case .topicSuspect where result.acceptsOtherTokens: endMembership(membership)
@@ -254,9 +254,9 @@ extension Audiences {
     /// A member keeps its slot if its push has not failed and its host takes pushes. The round may have passed
     /// its position, so only this push brings it the newest state.
     private func isBlockedByAPNs(_ membership: UInt32, at milliseconds: Int64) -> Bool {
-        let (application, environment) = queueIndices(of: membership)
+        let (appIndex, environment) = queueIndices(of: membership)
         return memberships[membership].attempts > 0
-            || isUnavailable(DeviceEnvironment.allCases[environment], application: application, at: milliseconds)
+            || isUnavailable(APNsEnvironment.allCases[environment], appIndex: appIndex, at: milliseconds)
     }
 
     private mutating func joinerTokenRefused(_ membership: UInt32, _ result: PushResult, now: Moment) {
@@ -295,8 +295,8 @@ extension Audiences {
             removeFromJoinerQueue(membership)
             return endMembership(membership)
         case .ready, .asking, .underWay:
-            // The member's pool, the store or APNs has not answered yet. The core checks the member again when
-            // the time for its push has passed.
+            // The member waits for its pool, the store or APNs. The core checks the member again when the time
+            // for its push has passed.
             memberships[membership].dueMilliseconds =
                 memberships[membership].notifiedMilliseconds + Self.joinerPushMillisecondsMax + 1
         case .queued, .notifying, .backingOff: break
@@ -305,17 +305,17 @@ extension Audiences {
     }
 
     private mutating func removeFromJoinerQueue(_ membership: UInt32) {
-        let (application, environment) = queueIndices(of: membership)
+        let (appIndex, environment) = queueIndices(of: membership)
         var predecessor = UInt32.max
-        var current = queues[application].firstJoiner[environment]
+        var current = queues[appIndex].firstJoiner[environment]
         while current != membership, current != .max { (predecessor, current) = (current, memberships[current].next) }
         precondition(current == membership, "a member that is ready is in its pool's queue")
         let next = memberships[membership].next
         if predecessor == .max {
-            queues[application].firstJoiner[environment] = next
+            queues[appIndex].firstJoiner[environment] = next
         } else {
             memberships[predecessor].next = next
         }
-        if next == .max { queues[application].lastJoiner[environment] = predecessor }
+        if next == .max { queues[appIndex].lastJoiner[environment] = predecessor }
     }
 }

@@ -18,7 +18,7 @@ extension Audiences {
         let isDead = outcome == .unregistered
         let kind = kind(of: tag)
         let isActivity = kind == .activity
-        let (application, audience) = (rounds[round].application, rounds[round].digest)
+        let (appIndex, audience) = (rounds[round].appIndex, rounds[round].digest)
         let hasInvalidationTime = result.invalidAtMilliseconds >= 0
         let registeredAt = registeredAtMilliseconds(tag)
         let refusedMember = refusedMembers.allocate(
@@ -26,7 +26,7 @@ extension Audiences {
                 tag: tag.value,
                 round: round,
                 version: content.version,
-                application: application,
+                appIndex: appIndex,
                 audience: audience,
                 outcome: outcome,
                 environment: content.environment,
@@ -65,7 +65,7 @@ extension Audiences {
                 tag: 0,
                 round: .max,
                 version: .max,
-                application: member.member.application,
+                appIndex: member.member.appIndex,
                 audience: audience,
                 outcome: .unregistered,
                 environment: member.environment,
@@ -159,7 +159,7 @@ extension Audiences {
     ) -> Result? {
         guard let refusedMember = activityQueue.next(now: now) else { return nil }
         let slot = refusedMembers[refusedMember]
-        let app = applicationNames[slot.application]
+        let app = appNames[slot.appIndex]
         return slot.withTexts { identifier, token, _ in
             let retirement = TokenRetirement(
                 token: token,

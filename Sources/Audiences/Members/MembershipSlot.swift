@@ -24,15 +24,15 @@ struct MembershipSlot: BitwiseCopyable {
     }
 
     let member: ChangingMember
-    let environment: DeviceEnvironment
+    let environment: APNsEnvironment
     let frequentUpdates: Bool
     let supportsChannels: Bool
     let registeredAtMilliseconds: Int64
     let leftAtMilliseconds: Int64
     let shownVersion: Version?
     private let wasMemberOfAll: Bool
-    /// The member's id, the digits of its token, the audiences that it leaves, and the audiences that it
-    /// joins.
+    /// The member's id, the digits of its token, the digests of the audiences that it leaves, and the digests of the
+    /// audiences that it joins, one after the other.
     private let texts: HeapBytes
     private let identifierCount: Int
     private let tokenCount: Int
@@ -41,16 +41,16 @@ struct MembershipSlot: BitwiseCopyable {
     var stage = Stage.queued
     /// The next change of the same member.
     var successor: UInt32 = .max
-    /// How many audiences know the change.
+    /// How many audiences have acknowledged or permanently refused the change.
     var notifiedCount = 0
-    /// For how many of the joined audiences the store has answered.
+    /// For how many of the joined audiences the store has replied to the request for the newest state, or refused it.
     var askedCount = 0
-    /// The next member in a queue: of members that wait for the same answer of the store, or of members that
+    /// The next member in a queue: of members that wait for the same reply of the store, or of members that
     /// wait for a push.
     var next: UInt32 = .max
     /// The slot in `states` of the state that the member will be shown.
     var state: UInt32 = .max
-    /// When the store last answered with a state for the member. Monotonic milliseconds.
+    /// When the store last replied with a state for the member. Monotonic milliseconds.
     var stateMilliseconds: Int64 = .min
     var attempts: UInt8 = 0
     /// Whether the member was returned to the core for single activities.
@@ -135,21 +135,21 @@ struct MembershipSlot: BitwiseCopyable {
 /// In the rare case that two members have the same location, the core treats them as one: the change of one waits for
 /// that of the other, and ends its push.
 struct MemberKey: Hashable {
-    let application: UInt16
+    let appIndex: UInt16
     let kind: StoreSubjectKind
     let location: MemberLocation
 
     init(_ member: ChangingMember, identifier: UnsafeRawBufferPointer) {
-        (application, kind, location) = (member.application, member.kind, MemberLocation(of: identifier))
+        (appIndex, kind, location) = (member.appIndex, member.kind, MemberLocation(of: identifier))
     }
 }
 
 /// A request for an audience's newest state, for all members that asked for it before the request was queued.
 struct NewestStateRequest: BitwiseCopyable {
     let key: AudienceKey
-    /// Members that the answer is for.
+    /// Members that the reply is for.
     var firstMembership: UInt32
-    /// Members that asked for the state after the request was queued. The answer may be older than their entries,
+    /// Members that asked for the state after the request was queued. The reply may be older than their entries,
     /// so the request is repeated for them.
     var firstLaterMembership: UInt32 = .max
 

@@ -8,10 +8,10 @@ struct RefusedMemberSlot: BitwiseCopyable {
     var tag: UInt64
     var round: UInt32
     var version: UInt32
-    var application: UInt16
+    var appIndex: UInt16
     var audience: AudienceDigest
     var outcome: MemberOutcome
-    var environment: DeviceEnvironment
+    var environment: APNsEnvironment
     var kind: StoreSubjectKind
     var status: UInt16
     /// The requests to APNs, including the refused one. A push whose partition moved to another worker counts
@@ -36,10 +36,10 @@ struct RefusedMemberSlot: BitwiseCopyable {
         tag: UInt64,
         round: UInt32,
         version: UInt32,
-        application: UInt16,
+        appIndex: UInt16,
         audience: AudienceDigest,
         outcome: MemberOutcome,
-        environment: DeviceEnvironment,
+        environment: APNsEnvironment,
         kind: StoreSubjectKind,
         status: UInt16,
         attempts: UInt16,
@@ -53,7 +53,7 @@ struct RefusedMemberSlot: BitwiseCopyable {
         self.tag = tag
         self.round = round
         self.version = version
-        self.application = application
+        self.appIndex = appIndex
         self.audience = audience
         self.outcome = outcome
         self.environment = environment

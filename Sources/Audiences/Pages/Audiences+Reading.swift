@@ -4,11 +4,11 @@ import LiveActivity
 /// Reads pages before the round needs their members.
 ///
 /// A page says where the next page of its segment begins. So the round reads a segment's directory (the lower
-/// bounds of its pages) only in two cases: it continues in the middle of the segment, or the page that it requested
+/// bounds of its pages) only in two cases: it begins in the middle of the segment, or the page that it requested
 /// does not exist, has been split, or is damaged.
 extension Audiences {
-    /// Up to this number of pages, including those that are being read, a round reads ahead. Single parked members are
-    /// read beyond it.
+    /// A round reads ahead while it has fewer pages than this, including those that are being read. Single parked
+    /// members are read beyond this limit.
     private static var pagesPerRoundMax: UInt16 { 32 }
     /// The maximum number of segments that one round reads at a time.
     private static var segmentsAheadMax: UInt64 { 24 }
@@ -61,13 +61,13 @@ extension Audiences {
     func hasPage(for round: UInt32) -> Bool {
         guard hasFreePage(of: round) else { return false }
         // A round with pages lets the waiting rounds take the free page first.
-        return queues[Int(rounds[round].application)].firstRoundAwaitingPage == .max || rounds[round].firstPage == .max
+        return queues[Int(rounds[round].appIndex)].firstRoundAwaitingPage == .max || rounds[round].firstPage == .max
     }
 
     func hasFreePage(of round: UInt32) -> Bool {
-        let applicationQueues = queues[Int(rounds[round].application)]
-        return applicationQueues.pageCount < configuration.pagesPerApplicationMax && !pages.isFull
-            && applicationQueues.pageBytes + rounds[round].expectedPageBytes <= configuration.pageBytesPerApplicationMax
+        let appQueues = queues[Int(rounds[round].appIndex)]
+        return appQueues.pageCount < configuration.pagesPerAppMax && !pages.isFull
+            && appQueues.pageBytes + rounds[round].expectedPageBytes <= configuration.pageBytesPerAppMax
     }
 
     private mutating func readSegment(of round: UInt32) {
@@ -88,19 +88,19 @@ extension Audiences {
     }
 
     mutating func addPage(_ round: UInt32, start: UInt64, isLowerBound: Bool = false) -> UInt32 {
-        let (application, expectedBytes) = (rounds[round].application, rounds[round].expectedPageBytes)
+        let (appIndex, expectedBytes) = (rounds[round].appIndex, rounds[round].expectedPageBytes)
         let isKnown = isLowerBound || UInt32(truncatingIfNeeded: start) == 0
         let page = pages.allocate(
             PageSlot(
                 round: round,
-                application: application,
+                appIndex: appIndex,
                 start: start,
                 phase: isKnown ? .askingPage : .askingDirectory,
                 expectedBytes: expectedBytes
             )
         )
-        queues[Int(application)].pageCount += 1
-        queues[Int(application)].pageBytes += expectedBytes
+        queues[Int(appIndex)].pageCount += 1
+        queues[Int(appIndex)].pageBytes += expectedBytes
         rounds[round].pageCount += 1
         requestPage(page)
         return page
@@ -165,7 +165,7 @@ extension Audiences {
     /// A page that is larger than expected is kept. The app requests no other page until there is room again.
     private mutating func correctPageBytes(_ page: UInt32) {
         let bytes = pages[page].block.mutableBytes.count
-        queues[Int(pages[page].application)].pageBytes += bytes - pages[page].occupiedBytes
+        queues[Int(pages[page].appIndex)].pageBytes += bytes - pages[page].occupiedBytes
         pages[page].occupiedBytes = bytes
         let round = pages[page].round
         rounds[round].largestPageBytes = max(rounds[round].largestPageBytes ?? 0, bytes)
@@ -189,9 +189,9 @@ extension Audiences {
         pages[page].phase = .ready
         pages[page].readMilliseconds = now.monotonicMilliseconds
         correctPageBytes(page)
-        let application = Int(pages[page].application)
+        let appIndex = Int(pages[page].appIndex)
         // If the page is smaller than expected, waiting rounds may get a page now.
-        defer { offerFreePages(application) }
+        defer { offerFreePages(appIndex) }
         let round = pages[page].round
         if pages[page].parkedMember != .max { return parkedMemberReceived(page, now: now) }
         if pages[page].isOfParkedMembers { return restoreParkedMembers(page, of: round, now: now) }
@@ -276,7 +276,7 @@ extension Audiences {
     /// would otherwise get that version neither from the round nor on joining.
     mutating func refreshPages(of round: UInt32) {
         giveUpReadAhead(of: round)
-        offerFreePages(Int(rounds[round].application))
+        offerFreePages(Int(rounds[round].appIndex))
     }
 
     /// Does the same as ``refreshPages(of:)``, except that the caller must call ``offerFreePages(_:)``.
@@ -285,10 +285,11 @@ extension Audiences {
         rounds[round].readPosition = max(rounds[round].sendPosition, rounds[round].watermark)
     }
 
-    /// Gives up all pages of a round, except for the members whose pushes or starts are under way.
+    /// Gives up all pages of a round, except for the members whose pushes or starts are under way, or whose refusals
+    /// are being recorded.
     mutating func discardPages(of round: UInt32) {
         releasePages(of: round)
-        offerFreePages(Int(rounds[round].application))
+        offerFreePages(Int(rounds[round].appIndex))
     }
 
     /// Releases the pages. Does not offer them to other rounds, because this round may itself wait for a
@@ -317,19 +318,19 @@ extension Audiences {
     }
 
     mutating func freePage(_ page: UInt32) {
-        let application = Int(pages[page].application)
+        let appIndex = Int(pages[page].appIndex)
         releasePage(page)
-        offerFreePages(application)
+        offerFreePages(appIndex)
     }
 
     /// Gives free pages to the rounds that wait for one.
     ///
     /// If a waiting round no longer wants a page, the next round gets it. Otherwise the page would stay
     /// unused, and if no other page became free, nothing would wake the waiting rounds.
-    mutating func offerFreePages(_ application: Int) {
-        let last = queues[application].lastRoundAwaitingPage
-        while case let first = queues[application].firstRoundAwaitingPage, first != .max, hasFreePage(of: first),
-            let waitingRound = popRoundAwaitingPage(application)
+    mutating func offerFreePages(_ appIndex: Int) {
+        let last = queues[appIndex].lastRoundAwaitingPage
+        while case let first = queues[appIndex].firstRoundAwaitingPage, first != .max, hasFreePage(of: first),
+            let waitingRound = popRoundAwaitingPage(appIndex)
         {
             if rounds[waitingRound].phase == .restoring {
                 wake(waitingRound, at: 0)
@@ -343,8 +344,8 @@ extension Audiences {
     private mutating func releasePage(_ page: UInt32) {
         let slot = pages[page]
         if slot.round != .max { rounds[slot.round].pageCount -= 1 }
-        queues[Int(slot.application)].pageCount -= 1
-        queues[Int(slot.application)].pageBytes -= slot.occupiedBytes
+        queues[Int(slot.appIndex)].pageCount -= 1
+        queues[Int(slot.appIndex)].pageBytes -= slot.occupiedBytes
         slot.freeBytes()
         pages.free(page)
     }

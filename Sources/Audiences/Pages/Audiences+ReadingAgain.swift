@@ -52,7 +52,7 @@ extension Audiences {
         // The round's own pages must not block this member: those pages may be waiting for it.
         if !hasFreePage(of: round) { giveUpReadAhead(of: round) }
         guard hasFreePage(of: round) else { return false }
-        defer { offerFreePages(Int(rounds[round].application)) }
+        defer { offerFreePages(Int(rounds[round].appIndex)) }
         parkedMembers[member].isUnderWay = true
         // The round is not freed while this count is above 0, so the round exists until the reply comes.
         rounds[round].pendingMemberCount += 1

@@ -9,13 +9,13 @@ struct PageSlot: BitwiseCopyable {
         case askingDirectory
         case askingPage
         case ready
-        /// The round no longer needs the page. The reply, or the last answer for one of its members, frees
-        /// it.
+        /// The round no longer needs the page. The reply that brings the page frees it; if it was ready, the end of the
+        /// last push, start or recorded refusal of its members.
         case discarded
     }
 
     var round: UInt32
-    let application: UInt16
+    let appIndex: UInt16
     /// The next page of the round.
     var next: UInt32 = .max
     var phase: Phase
@@ -57,9 +57,9 @@ struct PageSlot: BitwiseCopyable {
     /// are not counted.
     var unfinishedCount: UInt16 = 0
 
-    init(round: UInt32, application: UInt16, start: UInt64, phase: Phase, expectedBytes: Int) {
+    init(round: UInt32, appIndex: UInt16, start: UInt64, phase: Phase, expectedBytes: Int) {
         self.round = round
-        self.application = application
+        self.appIndex = appIndex
         self.start = start
         self.phase = phase
         occupiedBytes = expectedBytes

@@ -2,9 +2,12 @@ public import Delivery
 
 /// Assignment and revocation of partitions of the fan-out topic, and their committable offsets.
 extension Audiences {
+    /// The maximum number of partitions of the fan-out topic at a time.
+    package static var partitionsMax: Int { PartitionTable<FanoutPartition>.limit }
+
     /// Adds a partition that was assigned to this lane.
     ///
-    /// - Returns: the number that the partition's records must name, or nil if the lane has too many partitions.
+    /// - Returns: the number that the partition's records must name, or nil if the lane has `partitionsMax` partitions.
     public mutating func assign(number: Int32) -> UInt32? {
         let windowOffsets = configuration.ledgerWindowOffsets
         return partitions.assign { FanoutPartition(number: number, epoch: $0, windowOffsets: windowOffsets) }

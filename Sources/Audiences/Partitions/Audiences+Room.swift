@@ -22,15 +22,15 @@ extension Audiences {
 
     /// Whether there is room for a record of this range now.
     func hasRoom(for key: RoundKey, at offset: Int64, of index: UInt32) -> Bool {
-        let application = Int(key.application)
+        let appIndex = Int(key.appIndex)
         if let round = roundIndex[key] {
             // A newer version replaces the older ones of its range. It must wait for older records of its
             // range that were passed over.
-            return offset <= rounds[round].passedOverOffset && mayAddVersion(application)
+            return offset <= rounds[round].passedOverOffset && mayAddVersion(appIndex)
         }
         guard let partition = partitions[index] else { return false }
-        return offset <= partition.pointee.passedOverRecords.lowestOffset(of: key.application)
-            && mayBeginRound(application)
+        return offset <= partition.pointee.passedOverRecords.lowestOffset(of: key.appIndex)
+            && mayBeginRound(appIndex)
     }
 
     /// Whether there is room for a broadcast now. A newer state replaces the state that waits, so a channel
@@ -39,41 +39,41 @@ extension Audiences {
     /// If all slots for channels are in use, a new channel gets the slot of an idle channel.
     mutating func hasRoomForBroadcast(_ key: BroadcastKey, at offset: Int64, of index: UInt32, now: Moment) -> Bool {
         guard !broadcasts.isFull, let partition = partitions[index],
-            offset <= partition.pointee.passedOverRecords.lowestOffset(of: key.application),
-            mayAddVersion(Int(key.application))
+            offset <= partition.pointee.passedOverRecords.lowestOffset(of: key.appIndex),
+            mayAddVersion(Int(key.appIndex))
         else { return false }
         return channelIndex[key] != nil || !channels.isFull || evictIdleChannel(now: now)
     }
 
-    /// Whether an app may begin rounds: only while it uses less room than is free. So there is always room
-    /// for another app. (R30)
-    private func mayBeginRound(_ application: Int) -> Bool {
-        !rounds.isFull && usesLess(application, thanFreeRoomTimes: 1)
+    /// Whether an app may begin rounds: only while it uses less room than is free. So one app leaves room for
+    /// the others. (R30)
+    private func mayBeginRound(_ appIndex: Int) -> Bool {
+        !rounds.isFull && usesLess(appIndex, thanFreeRoomTimes: 1)
     }
 
     /// Whether an app may add versions to ranges under way: only while it uses less than three times the free
     /// room.
-    private func mayAddVersion(_ application: Int) -> Bool { usesLess(application, thanFreeRoomTimes: 3) }
+    private func mayAddVersion(_ appIndex: Int) -> Bool { usesLess(appIndex, thanFreeRoomTimes: 3) }
 
     /// Whether an app has enough free room for its records that were passed over, so that their partition may
     /// be read again: the app uses less than half as much room as is free.
-    private func hasRoomToReread(_ application: Int) -> Bool {
-        !rounds.isFull && usesLess(application, thanFreeRoomTimes: 0.5)
+    private func hasRoomToReread(_ appIndex: Int) -> Bool {
+        !rounds.isFull && usesLess(appIndex, thanFreeRoomTimes: 0.5)
     }
 
     /// Whether an app uses less than `factor` times the free room, in records and in bytes.
-    private func usesLess(_ application: Int, thanFreeRoomTimes factor: Double) -> Bool {
+    private func usesLess(_ appIndex: Int, thanFreeRoomTimes factor: Double) -> Bool {
         let freeRecords = Double(configuration.recordsMax - versions.count - broadcasts.count)
         let freeBytes = Double(configuration.recordBytesMax - recordBytes)
-        return Double(queues[application].recordCount) < freeRecords * factor
-            && Double(queues[application].recordBytes) < freeBytes * factor
+        return Double(queues[appIndex].recordCount) < freeRecords * factor
+            && Double(queues[appIndex].recordBytes) < freeBytes * factor
     }
 
     /// Passes over a record without room: leaves it unsettled. It is read again when there is room.
     mutating func passOver(_ record: IncomingRecord, _ instruction: FanoutInstruction, _ key: RoundKey, now: Moment) {
         let offset = record.offset
         partitions[record.partition]?.pointee.passedOverRecords
-            .insert(offset, of: key.application, admittedMilliseconds: instruction.admittedMilliseconds)
+            .insert(offset, of: key.appIndex, admittedMilliseconds: instruction.admittedMilliseconds)
         guard let round = roundIndex[key] else { return }
         rounds[round].passedOverOffset = min(rounds[round].passedOverOffset, offset)
         stopAwaitingPassedOver(round, now: now)
@@ -107,8 +107,8 @@ extension Audiences {
         return end <= rounds[round].watermark && end <= rounds[round].restoredCheckpoint.nextParkedPosition ?? .max
     }
 
-    /// Returns the number of the partition's records that were passed over and that the core still has no
-    /// room for.
+    /// Returns the number of the partition's records that were passed over and that the core has not taken
+    /// since.
     public func passedOverCount(_ index: UInt32) -> Int { partitions[index]?.pointee.passedOverRecords.count ?? 0 }
 
     /// Returns the offset from which an assigned partition must be read again; nil if there is no reason to.

@@ -5,7 +5,7 @@
 /// with the first record that is passed over.
 struct PassedOverRecords: ~Copyable {
     struct LowestRecord {
-        var application: UInt16
+        var appIndex: UInt16
         var offset: Int64
         /// When the command of the app's first passed-over record was admitted. UNIX milliseconds.
         var admittedMilliseconds: Int64
@@ -36,22 +36,22 @@ struct PassedOverRecords: ~Copyable {
         return bits[position >> 6] & (1 << UInt64(position & 63)) != 0
     }
 
-    func lowestOffset(of application: UInt16) -> Int64 {
-        lowestRecords.first { $0.application == application }?.offset ?? .max
+    func lowestOffset(of appIndex: UInt16) -> Int64 {
+        lowestRecords.first { $0.appIndex == appIndex }?.offset ?? .max
     }
 
     /// Returns the lowest offset from which to read again, for the apps that `hasRoom` accepts; nil if there
     /// is none.
     func lowestOffset(where hasRoom: (UInt16) -> Bool) -> Int64? {
-        lowestRecords.filter { hasRoom($0.application) }.map(\.offset).min()
+        lowestRecords.filter { hasRoom($0.appIndex) }.map(\.offset).min()
     }
 
-    mutating func insert(_ offset: Int64, of application: UInt16, admittedMilliseconds: Int64) {
-        if let index = lowestRecords.firstIndex(where: { $0.application == application }) {
+    mutating func insert(_ offset: Int64, of appIndex: UInt16, admittedMilliseconds: Int64) {
+        if let index = lowestRecords.firstIndex(where: { $0.appIndex == appIndex }) {
             lowestRecords[index].offset = min(lowestRecords[index].offset, offset)
         } else {
             lowestRecords.append(
-                LowestRecord(application: application, offset: offset, admittedMilliseconds: admittedMilliseconds)
+                LowestRecord(appIndex: appIndex, offset: offset, admittedMilliseconds: admittedMilliseconds)
             )
         }
         guard !contains(offset) else { return }

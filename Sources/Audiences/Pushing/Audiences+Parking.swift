@@ -4,9 +4,9 @@ import Numbers
 
 /// Parked members: members that get a push later, outside their turn.
 ///
-/// The newest version will not reach a parked member again, or the member waits for an alert that this
-/// version carries. Other members whose push failed are not parked: the newest version reaches them later, in
-/// their turn.
+/// A member is parked if the newest version will not reach it in its turn any more, or if it waits for an alert
+/// that this version carries. Other members whose push failed are not parked: the newest version reaches them
+/// later, in their turn.
 extension Audiences {
     mutating func park(
         _ content: PageMember,
@@ -64,7 +64,7 @@ extension Audiences {
     /// is due.
     mutating func nextDueParkedMember(
         of round: UInt32,
-        _ environment: DeviceEnvironment,
+        _ environment: APNsEnvironment,
         permitsRetry: Bool,
         now: Moment
     ) -> UInt32? {
@@ -178,9 +178,9 @@ extension Audiences {
     }
 
     /// Returns a random time between a half and the whole of a pause that doubles with each attempt, up to
-    /// ``AudiencesConfiguration/retryMaxMilliseconds``.
+    /// ``AudiencesConfiguration/retryMillisecondsMax``.
     mutating func retryPauseMilliseconds(attempts: UInt8) -> Int64 {
         let doubled = configuration.retryBaseMilliseconds << min(Int64(attempts), 24)
-        return randomness.jittered(min(configuration.retryMaxMilliseconds, doubled))
+        return randomness.jittered(min(configuration.retryMillisecondsMax, doubled))
     }
 }

@@ -30,7 +30,7 @@ extension Audiences {
     /// Returns how many pushes of audiences (to members and channels) a pool has in flight. Pushes of single commands
     /// are not counted.
     public func inFlight(_ pool: PoolIdentifier) -> Int {
-        queues[Int(pool.application)].pushesInFlight[Int(pool.environment.rawValue)]
+        queues[Int(pool.appIndex)].pushesInFlight[Int(pool.environment.rawValue)]
     }
 
     /// Returns the next push of a pool. The caller must send it now, or give it back with ``pushReturned(_:)``. Nil if
@@ -45,34 +45,34 @@ extension Audiences {
         inFlightMax: Int,
         now: Moment
     ) -> AudiencePush? {
-        let application = Int(pool.application)
+        let appIndex = Int(pool.appIndex)
         let environment = Int(pool.environment.rawValue)
-        queues[application].pushRequestedMilliseconds[environment] = now.monotonicMilliseconds
-        guard queues[application].pushesInFlight[environment] < inFlightMax else { return nil }
-        if queues[application].firstChannel[environment] != .max,
+        queues[appIndex].pushRequestedMilliseconds[environment] = now.monotonicMilliseconds
+        guard queues[appIndex].pushesInFlight[environment] < inFlightMax else { return nil }
+        if queues[appIndex].firstChannel[environment] != .max,
             let push = nextBroadcast(pool, permitsRetry: permitsRetry, now: now)
         {
-            queues[application].pushesInFlight[environment] += 1
+            queues[appIndex].pushesInFlight[environment] += 1
             return push
         }
         if let push = nextJoinerPush(pool, permitsRetry: permitsRetry, now: now) {
-            queues[application].pushesInFlight[environment] += 1
+            queues[appIndex].pushesInFlight[environment] += 1
             return push
         }
         var blockedCount = 0
-        while blockedCount < queues[application].roundCount {
-            let round = queues[application].firstRound
+        while blockedCount < queues[appIndex].roundCount {
+            let round = queues[appIndex].firstRound
             switch offerNextPush(of: round, pool.environment, permitsRetry: permitsRetry, now: now) {
             case .push(let push):
-                queues[application].pushesInFlight[environment] += 1
+                queues[appIndex].pushesInFlight[environment] += 1
                 rounds[round].membersInFlight += 1
                 rounds[round].hasPriority = false
-                countPushInTurn(application)
+                countPushInTurn(appIndex)
                 return push
             case .blocked:
-                moveToEndOfQueue(application)
+                moveToEndOfQueue(appIndex)
                 blockedCount += 1
-            case .nothing: dequeueFirst(application)
+            case .nothing: dequeueFirst(appIndex)
             }
         }
         return nil
@@ -88,7 +88,7 @@ extension Audiences {
 
     private mutating func offerNextPush(
         of round: UInt32,
-        _ environment: DeviceEnvironment,
+        _ environment: APNsEnvironment,
         permitsRetry: Bool,
         now: Moment
     ) -> Offer {
@@ -132,7 +132,7 @@ extension Audiences {
         return parkedMembers.count + pushesInFlight + Self.membersPerPositionMax < parkedMembers.limit
     }
 
-    private mutating func offerFromPages(of round: UInt32, _ environment: DeviceEnvironment, now: Moment) -> Offer {
+    private mutating func offerFromPages(of round: UInt32, _ environment: APNsEnvironment, now: Moment) -> Offer {
         let end = readEnd(of: round)
         while let next = nextMember(of: round, end: end) {
             let lowestParkedPosition = rounds[round].lowestParkedPosition
@@ -153,7 +153,7 @@ extension Audiences {
                 advancePast(next, MemberProgress.done(.expired), version)
                 continue
             }
-            guard hasPool(content.environment, application: rounds[round].application) else {
+            guard hasPool(content.environment, appIndex: rounds[round].appIndex) else {
                 advancePast(next, MemberProgress.done(.failed), version)
                 continue
             }
@@ -177,22 +177,22 @@ extension Audiences {
         return .nothing
     }
 
-    func hasPool(_ environment: DeviceEnvironment, application: UInt16) -> Bool {
-        let application = configuration.applications[Int(application)]
-        return environment == .production ? application.hasProduction : application.hasSandbox
+    func hasPool(_ environment: APNsEnvironment, appIndex: UInt16) -> Bool {
+        let app = configuration.apps[Int(appIndex)]
+        return environment == .production ? app.hasProduction : app.hasSandbox
     }
 
     func isFresh(_ page: UInt32, now: Moment) -> Bool {
         pages[page].readMilliseconds >= now.monotonicMilliseconds - Self.memberMaxAgeMilliseconds
     }
 
-    func isUnavailable(_ environment: DeviceEnvironment, of round: UInt32, now: Moment) -> Bool {
-        isUnavailable(environment, application: Int(rounds[round].application), at: now.monotonicMilliseconds)
+    func isUnavailable(_ environment: APNsEnvironment, of round: UInt32, now: Moment) -> Bool {
+        isUnavailable(environment, appIndex: Int(rounds[round].appIndex), at: now.monotonicMilliseconds)
     }
 
     /// Whether an app's pool has requested no push for more than a second, or has never requested one.
-    func isUnavailable(_ environment: DeviceEnvironment, application: Int, at milliseconds: Int64) -> Bool {
-        queues[application].pushRequestedMilliseconds[Int(environment.rawValue)] < milliseconds
+    func isUnavailable(_ environment: APNsEnvironment, appIndex: Int, at milliseconds: Int64) -> Bool {
+        queues[appIndex].pushRequestedMilliseconds[Int(environment.rawValue)] < milliseconds
             - Self.unavailableAfterMilliseconds
     }
 
@@ -273,7 +273,7 @@ extension Audiences {
         guard !tag.isJoiner else { return joinerReturned(tag.joiner) }
         guard !tag.isBroadcast else { return broadcastReturned(tag.broadcast) }
         let round: UInt32
-        let environment: DeviceEnvironment
+        let environment: APNsEnvironment
         if tag.isParked {
             round = parkedMembers[tag.parkedMember].round
             environment = parkedMembers[tag.parkedMember].environment
@@ -294,8 +294,8 @@ extension Audiences {
         enqueueRound(round)
     }
 
-    mutating func decrementInFlight(_ round: UInt32, _ environment: DeviceEnvironment) {
-        queues[Int(rounds[round].application)].pushesInFlight[Int(environment.rawValue)] -= 1
+    mutating func decrementInFlight(_ round: UInt32, _ environment: APNsEnvironment) {
+        queues[Int(rounds[round].appIndex)].pushesInFlight[Int(environment.rawValue)] -= 1
         rounds[round].membersInFlight -= 1
     }
 }

@@ -43,7 +43,7 @@ extension Audiences {
     struct AnsweredPush {
         let position: UInt64
         let version: UInt32
-        let environment: DeviceEnvironment
+        let environment: APNsEnvironment
         let attempts: UInt8
 
         init?(_ tag: PushTag, pages: borrowing Slab<PageSlot>, parkedMembers: borrowing Slab<ParkedMember>) {

@@ -14,7 +14,7 @@ struct ParkedMember: BitwiseCopyable {
     /// parked the member, below the watermark.
     var page: UInt32
     var member: UInt16
-    var environment: DeviceEnvironment
+    var environment: APNsEnvironment
     var kind: StoreSubjectKind
     var frequentUpdates: Bool
     var attempts: UInt8

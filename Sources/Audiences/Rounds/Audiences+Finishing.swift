@@ -12,7 +12,7 @@ extension Audiences {
         under sentVersion: UInt32,
         of round: UInt32
     ) {
-        queues[Int(rounds[round].application)].memberOutcomeCounts[Int(outcome.rawValue)] &+= 1
+        queues[Int(rounds[round].appIndex)].memberOutcomeCounts[Int(outcome.rawValue)] &+= 1
         var version = rounds[round].oldestVersion
         while version != .max {
             let slot = versions.mutableAddress(of: version)
@@ -175,7 +175,7 @@ extension Audiences {
 
     private mutating func freeVersion(_ version: UInt32) {
         countBytes(-versions[version].heldBytes, of: version)
-        queues[Int(rounds[versions[version].round].application)].recordCount -= 1
+        queues[Int(rounds[versions[version].round].appIndex)].recordCount -= 1
         versions[version].freeBytes()
         versions.free(version)
     }

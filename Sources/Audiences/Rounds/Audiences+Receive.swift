@@ -23,7 +23,7 @@ extension Audiences {
             !command.audience.isAbsent || !command.channel.isAbsent && instruction.channel != nil,
             (command.event == .start) == !command.activity.isAbsent,
             instruction.channel == nil || command.event != .start,
-            let application = application(of: command, in: value)
+            let appIndex = appIndex(of: command, in: value)
         else {
             // Causeway can read every record that it writes. So another program wrote this record, or the
             // record's app is no longer configured.
@@ -39,12 +39,12 @@ extension Audiences {
                 instruction,
                 droppedFields,
                 to: channel,
-                of: application,
+                of: appIndex,
                 now: now
             )
         }
         let key = RoundKey(
-            application: application,
+            appIndex: appIndex,
             digest: withUnescaped(command.audience, from: value) { AudienceDigest(of: $0) },
             range: instruction.range,
             startsDevices: command.event == .start
@@ -61,7 +61,7 @@ extension Audiences {
             record,
             instruction,
             droppedFields,
-            of: application,
+            of: appIndex,
             epoch: epoch,
             now: now
         )
@@ -69,8 +69,9 @@ extension Audiences {
         addToRound(version, now: now)
     }
 
-    /// Notes a record's offset. Returns whether the record must be handled: it is new, or was passed over
-    /// before.
+    /// Notes a record's offset. Returns whether the record must be handled now: it is new and the ledger has room for
+    /// it, or it was passed over before. If the ledger has no room, no record from this offset on is taken until the
+    /// partition is read again.
     private mutating func receiveOffset(
         _ offset: Int64,
         of partition: UnsafeMutablePointer<FanoutPartition>,
@@ -94,9 +95,9 @@ extension Audiences {
         return true
     }
 
-    private func application(of command: Command, in value: UnsafeRawBufferPointer) -> UInt16? {
+    private func appIndex(of command: Command, in value: UnsafeRawBufferPointer) -> UInt16? {
         withUnescaped(command.app, from: value) { name in
-            configuration.applications.firstIndex { $0.bundleIdentifier.elementsEqual(name) }.map { UInt16($0) }
+            configuration.apps.firstIndex { $0.bundleIdentifier.elementsEqual(name) }.map { UInt16($0) }
         }
     }
 
@@ -122,13 +123,13 @@ extension Audiences {
         _ record: IncomingRecord,
         _ instruction: FanoutInstruction,
         _ droppedFields: UnsafeRawBufferPointer,
-        of application: UInt16,
+        of appIndex: UInt16,
         epoch: UInt32,
         now: Moment
     ) -> FanoutRecord {
         let policy =
             withUnescaped(command.policy, from: value) { policies.index(of: $0) }
-            ?? UInt8(truncatingIfNeeded: configuration.applications[Int(application)].policy)
+            ?? UInt8(truncatingIfNeeded: configuration.apps[Int(appIndex)].policy)
         let body = HeapBytes(count: command.bodyCount)
         let layout = Body.write(command, from: value, into: body.mutableBytes)
         Body.setTimestamp(instruction.grant.timestamp, in: body.mutableBytes, layout)
@@ -174,7 +175,7 @@ extension Audiences {
         if command.event == .start {
             versions[version].dictionaryWithoutAddress = Self.dictionaryWithoutAddress(of: versions[version])
         }
-        queues[Int(key.application)].recordCount += 1
+        queues[Int(key.appIndex)].recordCount += 1
         countBytes(versions[version].heldBytes, of: version)
         return version
     }
@@ -182,12 +183,12 @@ extension Audiences {
     /// Adds to the bytes of the records in memory, in all and for the version's app. A negative number
     /// subtracts.
     mutating func countBytes(_ bytes: Int, of version: UInt32) {
-        countBytes(bytes, ofApplication: Int(rounds[versions[version].round].application))
+        countBytes(bytes, ofApp: Int(rounds[versions[version].round].appIndex))
     }
 
-    mutating func countBytes(_ bytes: Int, ofApplication application: Int) {
+    mutating func countBytes(_ bytes: Int, ofApp appIndex: Int) {
         recordBytes += bytes
-        queues[application].recordBytes += bytes
+        queues[appIndex].recordBytes += bytes
     }
 
     private mutating func addRound(_ key: RoundKey, _ audience: HeapBytes, _ partition: UInt32, _ epoch: UInt32)
@@ -196,7 +197,7 @@ extension Audiences {
         let ordinals = key.range.ordinals
         let round = rounds.allocate(
             RoundSlot(
-                application: key.application,
+                appIndex: key.appIndex,
                 digest: key.digest,
                 range: key.range,
                 startsDevices: key.startsDevices,
@@ -220,7 +221,7 @@ extension Audiences {
         let last = rounds[round].newestVersion
         if last == .max { rounds[round].oldestVersion = version } else { versions[last].next = version }
         rounds[round].newestVersion = version
-        // Until the store has answered the claim, the round does not know which versions the last owner had
+        // Until the store has replied to the claim, the round does not know which versions the last owner had
         // under way.
         guard rounds[round].phase != .claiming, rounds[round].phase != .lost else { return }
         admitReceived(of: round, now: now)

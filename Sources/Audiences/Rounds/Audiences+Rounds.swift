@@ -3,7 +3,7 @@ import LiveActivity
 
 /// The phases of a round, from its claim to its end.
 extension Audiences {
-    /// Handles the store's answer to a claim, which has the last owner's checkpoint.
+    /// Handles the store's reply to a claim, which has the last owner's checkpoint, if there is one.
     mutating func claimAnswered(_ round: UInt32, _ reply: Reply?, now: Moment) {
         rounds[round].isCallOutstanding = false
         guard rounds[round].phase == .claiming else { return removeIfFinished(round, now: now) }
@@ -54,8 +54,7 @@ extension Audiences {
         return checkpoint.entries.filter { $0.version > rounds[round].newestSettledVersion }
     }
 
-    /// Drops the last owner's checkpoint: every version whose record arrives from now on passes through the
-    /// whole range.
+    /// Drops the last owner's checkpoint: no version whose record arrives from now on continues from its entry there.
     mutating func forgetRestoredCheckpoint(_ round: UInt32) {
         rounds[round].restoredCheckpoint.text.free()
         rounds[round].restoredCheckpoint.text = .none
@@ -63,8 +62,8 @@ extension Audiences {
 
     /// Notes the newest version that the store has admitted.
     ///
-    /// While the record of that version is missing, the round sends nothing older: other ranges may already
-    /// send the newer version, and after a change of the number of ranges they may have the same members.
+    /// While the round waits for the record of that version (``awaitsNewerVersion(_:)``), it sends nothing. Other
+    /// ranges may already send that version, and after a change of the number of ranges they may have the same members.
     mutating func noteNewestAdmitted(_ version: Version?, of round: UInt32, now: Moment) {
         guard let version, version > rounds[round].newestAdmittedVersion else { return }
         rounds[round].newestAdmittedVersion = version
@@ -131,7 +130,7 @@ extension Audiences {
     /// Stops waiting for a version that the last owner had under way, if its record does not arrive within
     /// `newerVersionWaitMilliseconds`.
     ///
-    /// This happens after partitions were added to the fan-out topic. The last owner read the version's
+    /// This happens, for example, after partitions were added to the fan-out topic. The last owner read the version's
     /// record from another partition and settled it there, so no worker reads the record again.
     private mutating func stopAwaitingVersions(_ round: UInt32, now: Moment) {
         let lastReceived = partitions.partition(rounds[round].partition, epoch: rounds[round].epoch)?.pointee
@@ -151,8 +150,8 @@ extension Audiences {
         advance(round, now: now)
     }
 
-    /// Ends every version whose record has arrived: it reaches no members beyond the round's present
-    /// position. A newer version, whose record is still missing, will reach the remaining members.
+    /// Closes every version under way early: it reaches no members beyond the round's present position. The
+    /// remaining members are left to a newer version, whose record is missing.
     mutating func closeAllEarly(of round: UInt32) {
         var version = rounds[round].oldestVersion
         while version != .max {
@@ -335,7 +334,7 @@ extension Audiences {
 
     private func key(of round: UInt32) -> RoundKey {
         RoundKey(
-            application: rounds[round].application,
+            appIndex: rounds[round].appIndex,
             digest: rounds[round].digest,
             range: rounds[round].range,
             startsDevices: rounds[round].startsDevices
@@ -352,7 +351,7 @@ extension Audiences {
         case .restoring, .running:
             rounds[round].phase = .draining
             truncatePages(of: round)
-            offerFreePages(Int(rounds[round].application))
+            offerFreePages(Int(rounds[round].appIndex))
             retirePages(of: round, now: now)
         case .lost: return abandon(round, now: now)
         case .closing, .draining, .abandoned: break

@@ -1,8 +1,8 @@
 import Delivery
 import LiveActivity
 
-/// Rounds whose app has no available pool, perhaps for hours, because APNs' host does not answer. The core must
-/// not keep records of such a round that have expired or that newer versions have replaced.
+/// Rounds whose app has no available pool, perhaps for hours, for example because APNs' host does not answer. The core
+/// must not keep records of such a round that have expired or that newer versions have replaced.
 extension Audiences {
     /// If a round has sent nothing for this long and its pools are unavailable, it closes its older versions.
     private static var stalledMillisecondsMax: Int64 { 10_000 }
@@ -24,7 +24,7 @@ extension Audiences {
     /// keeps its newest version, and at most one older version for its alert.
     mutating func closeOlderWhileUnavailable(of round: UInt32, now: Moment) {
         guard rounds[round].stalledSinceMilliseconds <= now.monotonicMilliseconds - Self.stalledMillisecondsMax,
-            DeviceEnvironment.allCases.allSatisfy({ isUnavailable($0, of: round, now: now) })
+            APNsEnvironment.allCases.allSatisfy({ isUnavailable($0, of: round, now: now) })
         else { return }
         let newest = rounds[round].newestVersion
         var version = rounds[round].oldestVersion

@@ -147,7 +147,7 @@ extension Audiences {
             (start, end) = (slot.start, slot.start + rounds[round].lapLength)
             alert = slot.record.layout.alert.bytes(in: slot.record.body.bytes)
         } else if slot.carriesAlert {
-            (start, end) = (slot.alertStart, slot.alertEnd)
+            (start, end) = (slot.alertFirstPosition, slot.alertEndPosition)
             alert = alertCarried(by: older)
         } else {
             return
@@ -160,7 +160,7 @@ extension Audiences {
         countBytes(body.count, of: version)
         versions[version].alternateBody = body
         versions[version].carriedAlertRange = layout.alert
-        (versions[version].alertStart, versions[version].alertEnd) = (start, end)
+        (versions[version].alertFirstPosition, versions[version].alertEndPosition) = (start, end)
         versions[version].record.alertVersion = slot.record.alertVersion
         versions[version].record.alertSeconds = slot.record.alertSeconds
     }

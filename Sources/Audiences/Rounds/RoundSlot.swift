@@ -1,7 +1,7 @@
 import LiveActivity
 
 struct RoundKey: Hashable {
-    var application: UInt16
+    var appIndex: UInt16
     var digest: AudienceDigest
     var range: SegmentRange
     /// Whether the round is for starts, which go to devices. Updates and ends go to activities, in another
@@ -12,10 +12,10 @@ struct RoundKey: Hashable {
 /// The round of one range of an audience. (R28)
 struct RoundSlot: BitwiseCopyable {
     enum Phase: UInt8, BitwiseCopyable {
-        /// The core claims the range in the store, which answers with the last owner's checkpoint.
+        /// The core claims the range in the store, which replies with the last owner's checkpoint.
         case claiming
         /// The last owner had versions under way whose records have not arrived yet. The round waits for these
-        /// records, which come later in the partition.
+        /// records for a limited time.
         case awaitingVersions
         /// The core reads the members again that the last owner had parked.
         case restoring
@@ -35,7 +35,7 @@ struct RoundSlot: BitwiseCopyable {
         case abandoned
     }
 
-    var application: UInt16
+    var appIndex: UInt16
     var digest: AudienceDigest
     var range: SegmentRange
     /// Whether the members are devices. Each device gets a start of its own as a command.
@@ -51,9 +51,9 @@ struct RoundSlot: BitwiseCopyable {
     /// When the core found that the store had lost the round with its members, or may lack its members
     /// (monotonic milliseconds); `.min`: it has not found this.
     var membersLostMilliseconds = Int64.min
-    /// How often a claim of the round found that the store may lack its members, so that the round waited before it
-    /// sent anything under this claim; the maximum once the longest wait is over. Waits that began while the round was
-    /// under way are not counted. See ``Audiences/hasLostMembers(_:_:)``.
+    /// How many times the reply to a claim showed that the store may lack the round's members, so that the round
+    /// waited; the maximum once the longest wait is over. Waits that the reply to a checkpoint began are not counted.
+    /// See ``Audiences/hasLostMembers(_:_:)``.
     var memberWaitCount: UInt8 = 0
     /// The number of positions in one lap, which is one pass through the range's members.
     var lapLength: UInt64
@@ -86,8 +86,8 @@ struct RoundSlot: BitwiseCopyable {
     /// Since when the round sends nothing although newer versions come (monotonic milliseconds); `.max`: not
     /// known.
     var stalledSinceMilliseconds: Int64 = .max
-    /// When the command was admitted that found the round without waiting members (UNIX milliseconds). Since
-    /// then, some members have always been waiting for their turn.
+    /// When the command was admitted that last found no member of the round waiting (UNIX milliseconds). Has a meaning
+    /// only while members wait for their turn.
     var unreachedSinceMilliseconds: Int64 = 0
 
     // Pages, in the order of their positions.
@@ -123,7 +123,7 @@ struct RoundSlot: BitwiseCopyable {
     var isQueued = false
     var nextInQueue: UInt32 = .max
     /// Whether the round comes first in its app's queue, because its pages were too old when its turn came.
-    /// Otherwise the pages that are read again would be too old again at its next turn.
+    /// Otherwise the pages that are read again could be too old again at its next turn.
     var hasPriority = false
     /// The number of pushes that the shell has got from the round since the round's turn began.
     var pushesInTurn: UInt16 = 0
@@ -181,7 +181,8 @@ struct RestoredCheckpoint: BitwiseCopyable {
     var text: HeapBytes
     /// The newest version that the last owner had under way.
     var newestVersion = Version(timestamp: 0, sequence: 0)
-    /// Ascending positions of the parked members that have not been read again yet.
+    /// The positions of the last owner's parked members, ascending. The members at the first `readParkedCount` of them
+    /// have been read again.
     var parkedPositions: HeapBytes
     var readParkedCount = 0
 

@@ -35,14 +35,15 @@ struct VersionSlot: BitwiseCopyable {
     /// the dictionary unchanged.
     var dictionaryWithoutAddress = HeapBytes.none
     /// The second body. For a version with its own alert: without that alert, for when it is too old.
-    /// Otherwise: with the alert of an older version, for the members from `alertStart` to below `alertEnd`.
+    /// Otherwise: with the alert of an older version, for the members from `alertFirstPosition` to below
+    /// `alertEndPosition`.
     var alternateBody = HeapBytes.none
     /// The bytes of the carried alert in `alternateBody`.
     var carriedAlertRange = ByteRange.absent
-    /// The positions, from `alertStart` to below `alertEnd`, that the older version whose alert this version
-    /// carries had to pass. Only members at these positions get the alert.
-    var alertStart: UInt64 = 0
-    var alertEnd: UInt64 = 0
+    /// The positions, from `alertFirstPosition` to below `alertEndPosition`, that the older version whose alert this
+    /// version carries had to pass. Only members at these positions get the alert.
+    var alertFirstPosition: UInt64 = 0
+    var alertEndPosition: UInt64 = 0
 
     /// The version's window: the positions of the members that it must reach, from `start` to below `end`.
     var start: UInt64 = 0
@@ -59,8 +60,8 @@ struct VersionSlot: BitwiseCopyable {
     /// all its members.
     var isSuperseded = false
 
-    var carriesAlert: Bool { alertEnd > 0 }
-    func carriesAlert(to position: UInt64) -> Bool { position >= alertStart && position < alertEnd }
+    var carriesAlert: Bool { alertEndPosition > 0 }
+    func carriesAlert(to position: UInt64) -> Bool { position >= alertFirstPosition && position < alertEndPosition }
     func covers(_ position: UInt64) -> Bool { position >= start && position < end }
 
     /// Resets the version, because its round is claimed again: after the claim, a checkpoint says what the version has
@@ -70,7 +71,7 @@ struct VersionSlot: BitwiseCopyable {
         alternateBody.free()
         alternateBody = .none
         carriedAlertRange = .absent
-        (alertStart, alertEnd) = (0, 0)
+        (alertFirstPosition, alertEndPosition) = (0, 0)
         record.alertVersion = record.instruction.alertVersion ?? record.version
         record.alertSeconds = alertSeconds
         (start, end) = (0, 0)

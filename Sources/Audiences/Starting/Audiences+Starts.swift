@@ -81,7 +81,7 @@ extension Audiences {
     mutating func composeStart(_ value: UInt32) -> ComposedRecord {
         let index = PageMemberIndex(value: value)
         let slot = versions[pages[index.page].version(index.member)]
-        let app = applicationNames[rounds[slot.round].application]
+        let app = appNames[rounds[slot.round].appIndex]
         guard let member = pages[index.page].member(index.member) else {
             preconditionFailure("the start belongs to a member of a page")
         }

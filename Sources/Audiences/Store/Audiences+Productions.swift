@@ -103,7 +103,7 @@ extension Audiences {
 
     private func subject(ofRound round: UInt32) -> ResultSubject {
         let slot = rounds[round]
-        return ResultSubject(application: slot.application, identifier: slot.identifier.bytes, isChannel: false)
+        return ResultSubject(appIndex: slot.appIndex, identifier: slot.identifier.bytes, isChannel: false)
     }
 
     /// Writes the result of a command over all its ranges and channels.
@@ -142,7 +142,7 @@ extension Audiences {
         configuration.commandsTopic.withUnsafeBytes { topic in
             let command = AudienceCommandReference(
                 identifier: record.identifier.isNone ? nil : record.identifier.bytes,
-                app: applicationNames[subject.application],
+                app: appNames[subject.appIndex],
                 audience: subject.isChannel ? nil : subject.identifier,
                 sourceTopic: topic,
                 sourcePartition: record.instruction.partition,
@@ -158,7 +158,7 @@ extension Audiences {
         refusedMember.withTexts { identifier, token, reason in
             if production.kind == .invalidation {
                 InvalidationRecord(
-                    app: applicationNames[refusedMember.application],
+                    app: appNames[refusedMember.appIndex],
                     address: refusedMember.kind == .activity ? .activity(identifier) : .device(identifier),
                     token: token,
                     environment: refusedMember.environment,
@@ -189,7 +189,7 @@ extension Audiences {
                 sourceOffset: version.record.instruction.offset
             )
             result.commandIdentifier = version.record.identifier.isNone ? nil : version.record.identifier.bytes
-            result.app = applicationNames[refusedMember.application]
+            result.app = appNames[refusedMember.appIndex]
             result.audience = rounds[refusedMember.round].identifier.bytes
             if refusedMember.kind == .activity { result.activity = identifier } else { result.device = identifier }
             result.status = refusedMember.status
@@ -208,7 +208,7 @@ extension Audiences {
 /// The audience or channel that a result names. `identifier` is also the Kafka key of the result: the audience's id,
 /// or the channel's id if the command names the channel.
 struct ResultSubject {
-    var application: UInt16
+    var appIndex: UInt16
     var identifier: UnsafeRawBufferPointer
     var isChannel: Bool
 }
@@ -219,9 +219,9 @@ struct FanoutKey {
     private let digest: AudienceDigest
     private let range: UInt16
     /// The channel's environment, for a broadcast.
-    private let environment: DeviceEnvironment?
+    private let environment: APNsEnvironment?
 
-    init(_ digest: AudienceDigest, range: UInt16, _ environment: DeviceEnvironment?) {
+    init(_ digest: AudienceDigest, range: UInt16, _ environment: APNsEnvironment?) {
         self.digest = digest
         self.range = range
         self.environment = environment

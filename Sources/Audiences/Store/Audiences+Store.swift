@@ -27,7 +27,7 @@ extension Audiences {
                     return body(
                         call(
                             ticket,
-                            slot.application,
+                            slot.appIndex,
                             slot.progressDigest,
                             .checkpoint(slot.range, claim: slot.claim, text: text)
                         )
@@ -70,11 +70,11 @@ extension Audiences {
 
     private func call(
         _ ticket: AudienceTicket,
-        _ application: UInt16,
+        _ appIndex: UInt16,
         _ audience: AudienceDigest,
         _ operation: AudienceCall<UnsafeRawBufferPointer>.Operation
     ) -> AudienceCall<UnsafeRawBufferPointer> {
-        AudienceCall(tag: ticket.tag, app: applicationNames[application], audience: audience, operation: operation)
+        AudienceCall(tag: ticket.tag, app: appNames[appIndex], audience: audience, operation: operation)
     }
 
     private func withCall<Result>(
@@ -92,31 +92,31 @@ extension Audiences {
                 case .admit: .admit(admission(of: index, now: now))
                 default: .settle(version: commands[index].version)
                 }
-            return body(call(ticket, audience.application, audience.digest, operation))
+            return body(call(ticket, audience.appIndex, audience.digest, operation))
         case .claim, .checkpoint:
             let slot = rounds[index]
-            return body(call(ticket, slot.application, slot.progressDigest, .claim(slot.range, claim: slot.claim)))
+            return body(call(ticket, slot.appIndex, slot.progressDigest, .claim(slot.range, claim: slot.claim)))
         case .finishRange:
             let version = versions[index]
             let slot = rounds[version.round]
             return body(
                 call(
                     ticket,
-                    slot.application,
+                    slot.appIndex,
                     slot.digest,
                     .finish(slot.range, version: version.record.version, version.counts, version.times)
                 )
             )
         case .finishBroadcast:
             let key = channels[broadcasts[index].channel].key
-            return body(call(ticket, key.application, key.digest, finishOperation(forBroadcast: index)))
+            return body(call(ticket, key.appIndex, key.digest, finishOperation(forBroadcast: index)))
         case .directory, .page:
             let slot = rounds[pages[index].round]
             let segment = segment(of: index)
             let operation: Operation =
                 ticket.purpose == .directory
                 ? .directory(segment: segment) : .page(segment: segment, lowerBound: pages[index].lowerBound)
-            return body(call(ticket, slot.application, slot.digest, operation))
+            return body(call(ticket, slot.appIndex, slot.digest, operation))
         case .removeMember:
             let slot = refusedMembers[index]
             return slot.withTexts { identifier, _, _ in
@@ -130,16 +130,16 @@ extension Audiences {
                     identifier: identifier,
                     token: UnsafeRawBufferPointer(start: nil, count: 0)
                 )
-                return body(call(ticket, slot.application, slot.audience, .append(entry)))
+                return body(call(ticket, slot.appIndex, slot.audience, .append(entry)))
             }
         case .changeMember:
             let slot = memberships[index]
             return body(
-                call(ticket, slot.member.application, slot.audiences[slot.notifiedCount], .append(slot.nextEntry))
+                call(ticket, slot.member.appIndex, slot.audiences[slot.notifiedCount], .append(slot.nextEntry))
             )
         case .newestState:
             let key = newestStateRequests[index].key
-            return body(call(ticket, key.application, key.digest, .newest))
+            return body(call(ticket, key.appIndex, key.digest, .newest))
         }
     }
 
@@ -200,11 +200,11 @@ extension Audiences {
         case .directory: directoryReceived(index, reply?.bytes, now: now)
         case .page: pageReceived(index, reply?.bytes, now: now)
         case .removeMember:
-            if reply != nil { countMembershipChange(.left, of: refusedMembers[index].application) }
+            if reply != nil { countMembershipChange(.left, of: refusedMembers[index].appIndex) }
             refusedMemberAcknowledged(index, now: now)
         case .changeMember:
             if reply != nil {
-                countMembershipChange(memberships[index].nextChangeKind, of: memberships[index].member.application)
+                countMembershipChange(memberships[index].nextChangeKind, of: memberships[index].member.appIndex)
             }
             audienceNotified(index, now: now)
         case .newestState: newestStateReceived(index, reply, now: now)
@@ -212,8 +212,8 @@ extension Audiences {
     }
 
     /// Counts, for its app, a change of a member's audiences that the audience has acknowledged.
-    private mutating func countMembershipChange(_ change: MembershipChangeKind, of application: UInt16) {
-        queues[Int(application)].membershipChangeCounts[Int(change.rawValue)] &+= 1
+    private mutating func countMembershipChange(_ change: MembershipChangeKind, of appIndex: UInt16) {
+        queues[Int(appIndex)].membershipChangeCounts[Int(change.rawValue)] &+= 1
     }
 
     private static var refusedCallReason: StaticString { "Redis refused the admission" }

@@ -26,16 +26,57 @@ package struct RecordSender {
         package var failed = 0
         /// The `tag` of each failed record that was sent with one.
         package var failedTags: [UInt64] = []
+        /// The `tag` of each record that was sent with one and has no report yet.
+        private var unreportedTags: Set<UInt64> = []
         /// Why records failed: the reason of the first failure, or "no answer" if the time for the flush ended. If no
         /// broker has answered and there is a `contact`, `finish` puts the contact's reason here. Nil: no record
         /// failed.
         package var reason: String?
+
+        /// Counts a record that the producer has taken.
+        ///
+        /// - Parameter tag: 0: none.
+        mutating func countTaken(tag: UInt64) {
+            sent += 1
+            if tag != 0 { unreportedTags.insert(tag) }
+        }
+
+        /// Counts a record that the producer has refused. It gets no report.
+        mutating func countRefused(_ reason: String, tag: UInt64) {
+            sent += 1
+            countFailure(reason, tag: tag)
+        }
+
+        /// Counts the producer's report about a record that it has taken.
+        ///
+        /// - Parameter error: 0 if the record was acknowledged, else an `rd_kafka_resp_err_t`.
+        mutating func countReport(tag: UInt64, error: Int32) {
+            unreportedTags.remove(tag)
+            if error == 0 {
+                acknowledged += 1
+            } else {
+                countFailure(KafkaError(code: error, reason: "").description, tag: tag)
+            }
+        }
+
+        /// Counts the records that have no report as failed, because the sender waits for no more reports.
+        mutating func countUnreported(_ reason: String) {
+            guard acknowledged + failed < sent else { return }
+            self.reason = self.reason ?? reason
+            failed = sent - acknowledged
+            failedTags += unreportedTags.sorted()
+            unreportedTags = []
+        }
+
+        private mutating func countFailure(_ reason: String, tag: UInt64) {
+            failed += 1
+            self.reason = self.reason ?? reason
+            if tag != 0 { failedTags.append(tag) }
+        }
     }
 
     /// The longest wait for the last acknowledgements.
     package static let flushMilliseconds: Int64 = 120_000
-    /// How long the sender waits for librdkafka's reports on the records that it has purged.
-    private static let purgeMilliseconds: Int64 = 1_000
     static let closeMilliseconds: Int64 = 5_000
     /// The time between two checks whether a broker has answered.
     private static let brokerCheckMilliseconds: Int64 = 100
@@ -108,7 +149,7 @@ package struct RecordSender {
         while true {
             switch produce(record, key: key, copy: copy, tag: tag) {
             case .queued:
-                tally.sent += 1
+                tally.countTaken(tag: tag)
                 takeReports()
                 return true
             case .queueFull:
@@ -116,8 +157,7 @@ package struct RecordSender {
                 takeReports()
                 rate.sleep(seconds: Self.queueCheckSeconds)
             case .failed(let error):
-                tally.sent += 1
-                count(failure: error.reason, tag: tag)
+                tally.countRefused(error.reason, tag: tag)
                 return true
             }
         }
@@ -126,18 +166,13 @@ package struct RecordSender {
     /// Waits for outstanding acknowledgements, and closes the producer. A record that is not acknowledged in
     /// time is reported as failed, although a broker may have it.
     package mutating func finish(flushMilliseconds: Int64 = flushMilliseconds) -> Tally {
-        let isFlushed = flush(flushMilliseconds)
+        flush(flushMilliseconds)
         // If no broker has answered, librdkafka reports a timeout for each record. The contact knows the
         // cause, so its message replaces the reason.
         if tally.acknowledged < tally.sent, let failure = contact?.failureReason(producer.hasReachedBroker) {
             tally.reason = failure
         }
-        if !isFlushed {
-            tally.reason = tally.reason ?? "no answer within \(flushMilliseconds / 1_000) s"
-            producer.purge()
-            _ = flush(Self.purgeMilliseconds)
-        }
-        tally.failed = tally.sent - tally.acknowledged
+        tally.countUnreported("no answer within \(flushMilliseconds / 1_000) s")
         _ = producer.close(deadlineMilliseconds: Self.closeMilliseconds)
         return tally
     }
@@ -145,8 +180,8 @@ package struct RecordSender {
     /// Counts the acknowledgements that have arrived. Call this during a long wait between two records.
     package mutating func countAcknowledgements() { takeReports() }
 
-    /// Waits for librdkafka's reports. Returns whether all records were reported in time.
-    private mutating func flush(_ milliseconds: Int64) -> Bool {
+    /// Waits until all records have a report, or the time has passed.
+    private mutating func flush(_ milliseconds: Int64) {
         let deadline = Clock.milliseconds + milliseconds
         while true {
             var reports: [Report] = []
@@ -157,7 +192,7 @@ package struct RecordSender {
                 reports.append(Report(tag: tag, error: error))
             }
             count(reports)
-            if isFlushed || remainingMilliseconds == 0 { return isFlushed }
+            if isFlushed || remainingMilliseconds == 0 { return }
             contact?.printIfUnanswered(producer.hasReachedBroker)
         }
     }
@@ -203,19 +238,7 @@ package struct RecordSender {
     }
 
     private mutating func count(_ reports: [Report]) {
-        for report in reports {
-            if report.error == 0 {
-                tally.acknowledged += 1
-            } else {
-                count(failure: KafkaError(code: report.error, reason: "").description, tag: report.tag)
-            }
-        }
-    }
-
-    private mutating func count(failure reason: String, tag: UInt64) {
-        tally.failed += 1
-        tally.reason = tally.reason ?? reason
-        if tag != 0 { tally.failedTags.append(tag) }
+        for report in reports { tally.countReport(tag: report.tag, error: report.error) }
     }
 
     private static func nanoseconds() -> Int64 {

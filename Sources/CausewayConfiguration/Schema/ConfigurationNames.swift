@@ -31,8 +31,8 @@ enum ConfigurationNames {
 
     /// Returns the environment variable of a key, spelled as swift-configuration does: words separated by
     /// `_`, capital letters, `_` for every character that is neither letter nor digit.
-    /// `worker.retryMaxMilliseconds` becomes
-    /// `CAUSEWAY_WORKER_RETRY_MAX_MILLISECONDS`.
+    /// `worker.retryMillisecondsMax` becomes
+    /// `CAUSEWAY_WORKER_RETRY_MILLISECONDS_MAX`.
     static func variable(of key: String) -> String {
         var name = variablePrefix
         var isPreviousLowercase = false
@@ -53,8 +53,8 @@ enum ConfigurationNames {
         return name.dropFirst(prefix.count).lowercased().replacing("_", with: ".")
     }
 
-    /// Whether Kubernetes has set the variable for a Service whose name begins with *causeway*. The variable
-    /// then contains an address and is not one of our keys.
+    /// Whether the variable has the form of those that Kubernetes sets for a Service whose name begins with
+    /// *causeway*. Such a variable describes an address and sets none of our keys.
     static func isServiceLink(_ name: String, value: String) -> Bool {
         if name.hasSuffix("_SERVICE_HOST") || name.hasSuffix("_SERVICE_PORT") || name.contains("_SERVICE_PORT_") {
             return true

@@ -123,8 +123,8 @@ extension ConfigurationSchema {
         )
         .source("Our choice: how fast a phone refills its own budget is not known."),
         .integer(
-            "throttledSpacingMaxMilliseconds",
-            \.throttledSpacingMaxMilliseconds,
+            "throttledSpacingMillisecondsMax",
+            \.throttledSpacingMillisecondsMax,
             1_000...3_600_000,
             """
             Each 429 TooManyRequests for a token doubles the spacing of its activity, up to this limit. Not less than \

@@ -44,8 +44,8 @@ extension ConfigurationSchema {
             """
         ),
         .integer(
-            "worker.retryMaxMilliseconds",
-            \.worker.retryMaxMilliseconds,
+            "worker.retryMillisecondsMax",
+            \.worker.retryMillisecondsMax,
             1_000...3_600_000,
             """
             The longest wait between two attempts of a push that APNs could not take (5xx, 429, a refused provider \
@@ -85,8 +85,8 @@ extension ConfigurationSchema {
         )
         .reloadable,
         .integer(
-            "worker.readAheadMaxMilliseconds",
-            \.worker.readAheadMaxMilliseconds,
+            "worker.readAheadMillisecondsMax",
+            \.worker.readAheadMillisecondsMax,
             1...600_000,
             """
             The maximum time that a lane reads ahead before it begins to admit. It also stops 2 s after it has nearly \

@@ -108,19 +108,19 @@ extension SchemaKey {
 
     static func environments(
         _ name: String,
-        _ path: any Path<[DeviceEnvironment]>,
+        _ path: any Path<[APNsEnvironment]>,
         _ meaning: String
     ) -> SchemaKey {
         SchemaKey(
             name,
             path,
-            .choices(DeviceEnvironment.allCases.map { "\($0.name)" }),
+            .choices(APNsEnvironment.allCases.map { "\($0.name)" }),
             .any,
             meaning,
             read: { value in
                 guard case .chosen(let texts) = value else { return nil }
                 return texts.compactMap { text in
-                    DeviceEnvironment.allCases.first { "\($0.name)" == text }
+                    APNsEnvironment.allCases.first { "\($0.name)" == text }
                 }
             },
             show: { .chosen($0.map { "\($0.name)" }) }
@@ -167,7 +167,7 @@ extension SchemaKey {
     /// Makes a key for a map from a librdkafka property to the file that contains its value.
     static func propertyFiles(
         _ name: String,
-        _ path: any Path<[KafkaPropertyFile]>,
+        _ path: any Path<[PropertyValueFile]>,
         _ meaning: String
     ) -> SchemaKey {
         SchemaKey(
@@ -178,7 +178,7 @@ extension SchemaKey {
             meaning,
             read: { value in
                 guard case .properties(let files) = value else { return nil }
-                return files.map { KafkaPropertyFile(name: $0.name, path: $0.value) }
+                return files.map { PropertyValueFile(name: $0.name, path: $0.value) }
             },
             show: { .properties($0.map { KafkaProperty(name: $0.name, value: $0.path) }) }
         )

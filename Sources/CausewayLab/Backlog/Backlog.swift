@@ -16,7 +16,7 @@ final class Backlog {
     static let commandsPerActivityMax = 200
     /// The number of partitions of the commands topic and of the results topic. The embedded broker keeps 5 MiB of each
     /// partition. If a partition is full, the broker silently drops its oldest records. The run could then not succeed.
-    /// In a compressed batch, a command of the season takes about 50 bytes and a result less. So two million of them
+    /// In a compressed batch, a command of the season takes about 50 bytes and a result less. So two million of each
     /// fit.
     static let partitions = 64
     private static let registrationsMilliseconds: Int64 = 120_000
@@ -68,7 +68,7 @@ final class Backlog {
     /// keys, the worker sends nothing until it has read nearly all commands, even if this takes minutes.
     private static let unlimitedReadAheadText = """
           readAheadLagRecords: 100
-          readAheadMaxMilliseconds: 600000
+          readAheadMillisecondsMax: 600000
           commandsPerLane: 524288
 
         """

@@ -16,7 +16,7 @@ struct DemoOptions {
     var lanes = 1
     /// The file that declares the app and its types to the simulator.
     var shapesFile: String
-    /// The faults that the demo causes, ordered by time.
+    /// The faults that the demo causes, in any order.
     var disturbances: [Disturbance] = []
     /// The policy with which the worker paces its pushes.
     var policy = Policy(name: "default")
@@ -85,6 +85,7 @@ final class Demo {
 
         try startActivities(phones, reader, commandProducer)
         allowPageActions()
+        let pushesBeforeSeason = try pushes(of: reader.tally, phones).all
         let beganMilliseconds = Clock.milliseconds
         try play(reader, commandProducer, beganMilliseconds: beganMilliseconds)
         let endedMilliseconds = Clock.milliseconds
@@ -93,6 +94,7 @@ final class Demo {
         display.clear()
         display.printLine("Every command has its result. What do the phones show?")
         var figures = try measure(reader, phones, replayMilliseconds: endedMilliseconds - beganMilliseconds)
+        figures.pushesBeforeSeason = pushesBeforeSeason
         if options.hasChannels { figures.channels = try awaitChannelDeletions(phones) }
         try deployment.stopWorker(graceMilliseconds: Self.drainMilliseconds)
         try complete(options.evidence, reader)
@@ -150,8 +152,8 @@ final class Demo {
         return phones
     }
 
-    /// Begins an activity on every phone: the app starts half of them, and a push starts the others. Returns
-    /// when all update tokens have reached the server, so that the season can begin.
+    /// Begins an activity on every phone: the app starts half of them, and a push starts the others. Returns when all
+    /// update tokens are in Kafka, all starts have results, and all phones on channels have subscribed.
     private func startActivities(
         _ phones: SimulatedPhones,
         _ reader: ResultsReader,

@@ -82,13 +82,15 @@ struct DemoFigures: Codable, Equatable, RunFigures {
     /// have come first. The others are in the order of `Outcome`.
     var outcomes: [OutcomeCount]
     var pushes: Int
+    /// The pushes before the season. They start activities.
+    var pushesBeforeSeason = 0
     var pushesAtPriority10: Int
     var pushesAtPriority5: Int { pushes - pushesAtPriority10 }
     /// The worker's CPU time divided by the number of pushes; 0 without pushes.
     var workerMicrosecondsPerPush: Double
     var retries: Int
     var repeatedResults: Int
-    /// Commands that were held, and were sent when their token registered.
+    /// Commands that were held, and got a second result when their token registered.
     var released: Int
     var invalidations: Int
     var deadLetters: Int
@@ -133,7 +135,8 @@ struct DemoFigures: Codable, Equatable, RunFigures {
         }
     }
 
-    var pushesPerSecond: Double { replaySeconds > 0 ? Double(pushes) / replaySeconds : 0 }
+    /// The pushes of the season in each second of `replaySeconds`.
+    var pushesPerSecond: Double { replaySeconds > 0 ? Double(pushes - pushesBeforeSeason) / replaySeconds : 0 }
     var cpuMicrosecondsPerCommand: Double { worker.microseconds(for: commands) }
     var pushesPerCommand: Double { commands > 0 ? Double(pushes) / Double(commands) : 0 }
 

@@ -7,7 +7,7 @@ extension ControlClient {
         Any]
     {
         let bytes = if let body { try LabJSON.bytes(body) } else { [UInt8]() }
-        return try LabJSON.object(try requestBody(method, target, body: bytes))
+        return try LabJSON.object(try successfulResponseBody(method, target, body: bytes))
     }
 }
 

@@ -7,6 +7,8 @@ struct ControlClient {
     static let timeoutMilliseconds = 120_000
 
     let port: UInt16
+    /// The server, as errors name it.
+    var server = "the simulator"
 
     /// - Throws: an error if no complete HTTP response of at most `responseBytesMax` arrives within the time limit. A
     ///   response with any status is returned.
@@ -19,16 +21,16 @@ struct ControlClient {
         do {
             return try client.request(method, body: body)
         } catch {
-            throw LabError("\(method) \(target) to the simulator: \(error)")
+            throw LabError("\(method) \(target) to \(server): \(error)")
         }
     }
 
     /// Returns the body of a successful response.
-    func requestBody(_ method: String, _ target: String, body: [UInt8] = []) throws(LabError) -> [UInt8] {
+    func successfulResponseBody(_ method: String, _ target: String, body: [UInt8] = []) throws(LabError) -> [UInt8] {
         let response = try request(method, target, body: body)
         guard (200...299).contains(response.status) else {
             let text = String(decoding: response.body.prefix(500), as: UTF8.self)
-            throw LabError("the simulator answers \(response.status) to \(method) \(target): \(text)")
+            throw LabError("\(server) answers \(response.status) to \(method) \(target): \(text)")
         }
         return response.body
     }

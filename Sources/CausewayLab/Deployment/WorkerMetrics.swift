@@ -9,7 +9,7 @@ struct WorkerMetrics {
     func sum(of metric: String, label: String? = nil) -> Double {
         var sum = 0.0
         for port in httpPorts {
-            let answer = try? ControlClient(port: port).requestBody("GET", "/metrics")
+            let answer = try? ControlClient(port: port, server: "the worker").successfulResponseBody("GET", "/metrics")
             let text = String(decoding: answer ?? [], as: UTF8.self)
             for line in text.split(separator: "\n") where line.hasPrefix(metric) && !line.hasPrefix("#") {
                 let series = line.prefix { $0 != " " }
@@ -27,8 +27,8 @@ struct WorkerMetrics {
 
     /// Whether the workers have settled all records that they received, including this many registrations.
     func hasSettled(registrations: Int) -> Bool {
-        // Compare the received records first. A lane publishes both numbers at the same time, so the later
-        // number of records in progress includes all received ones.
+        // Read the number of received records first. A lane publishes both numbers at the same time, so the number of
+        // records in progress, which is read later, covers all received records.
         registrationsReceived == registrations && sum(of: "causeway_records_in_progress") == 0
     }
 }

@@ -9,6 +9,15 @@ final class FanoutResults: ConsumerHandler {
         var reason: String?
         /// The number of members by outcome; empty if the command was not fanned out.
         var members: [String: Int]
+
+        /// Why the run cannot succeed; nil if every member got the command, or a newer one that overtook it.
+        func problem(of command: String) -> String? {
+            guard outcome != "delivered", outcome != "superseded" else { return nil }
+            let what =
+                members.isEmpty
+                ? "the workers did not fan out command \(command)" : "command \(command) did not reach every member"
+            return "\(what): its outcome is \(outcome)\(reason.map { " (\($0))" } ?? "")"
+        }
     }
 
     /// The number of result records for the audience's commands. Records that cannot be read count too.

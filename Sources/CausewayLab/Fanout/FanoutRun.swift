@@ -75,8 +75,8 @@ final class FanoutRun {
         var loads: [Double] = []
         if let load { loads.append(try load.run(eachPoll: pollOnce)) }
         let round = try fanOut()
-        // Ask the phones before h2load runs again. The pushes of h2load have the same content state as those
-        // of the fan-out, and must not count as its last pushes.
+        // Ask the phones before h2load runs again. The pushes of h2load have the first command's content state, and
+        // must not count as the fan-out's last pushes.
         let crowdReport = try crowd.report(about: round.last.contentState)
         if let load { loads.append(try load.run(eachPoll: pollOnce)) }
         try deployment.stopWorkers()
@@ -329,12 +329,7 @@ final class FanoutRun {
             .write(to: commandProducer, atMilliseconds: Clock.milliseconds, wallMilliseconds: Clock.wallMilliseconds)
         try results.drain()
         for command in ["fanout-1", "fanout-2"] {
-            guard let outcome = results.outcomes[command], !Self.fannedOut.contains(outcome.outcome) else { continue }
-            let reason = outcome.reason.map { " (\($0))" } ?? ""
-            throw LabError("the workers did not fan out command \(command): its outcome is \(outcome.outcome)\(reason)")
+            if let problem = results.outcomes[command]?.problem(of: command) { throw LabError(problem) }
         }
     }
-
-    /// The outcomes of commands that were fanned out, even if a newer command overtook them.
-    private static let fannedOut: Set<String> = ["delivered", "superseded"]
 }

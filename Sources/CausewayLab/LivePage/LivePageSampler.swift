@@ -4,8 +4,8 @@ import HTTP
 
 /// Queries the phones at a fixed rate and sends every viewer the changes. It has its own thread.
 ///
-/// Without viewers, the sampler queries nothing. A viewer that reads slowly gets fewer events. If its stream
-/// has no room for an event, its next event has these changes too.
+/// Without viewers, the sampler queries nothing. A viewer that reads slowly gets fewer events: an event for which its
+/// stream has no room is left out, and the next event has the same changes too.
 final class LivePageSampler: @unchecked Sendable {
     static let tickMilliseconds: Int64 = 250
 
@@ -91,13 +91,13 @@ final class LivePageSampler: @unchecked Sendable {
         let client = ControlClient(port: parts.controlPort)
         for step in steps {
             if case .begin(.cutConnections) = step {
-                _ = try? client.requestBody("POST", "/cut")
+                _ = try? client.successfulResponseBody("POST", "/cut")
                 continue
             }
-            _ = try? client.requestBody("PUT", "/faults", body: Array(pageState.disturbances.faults.utf8))
+            _ = try? client.successfulResponseBody("PUT", "/faults", body: Array(pageState.disturbances.faults.utf8))
             switch step {
             case .begin(.blackHole):
-                _ = try? client.requestBody("POST", "/silence", body: Array(#"{"stopsReading":true}"#.utf8))
+                _ = try? client.successfulResponseBody("POST", "/silence", body: Array(#"{"stopsReading":true}"#.utf8))
             default: break
             }
         }
@@ -115,7 +115,7 @@ final class LivePageSampler: @unchecked Sendable {
             for index in viewers.indices { viewers[index].cursor = 0 }
         }
         let client = parts.map { ControlClient(port: $0.controlPort) }
-        let service = client.flatMap { try? $0.requestBody("GET", "/stats") }
+        let service = client.flatMap { try? $0.successfulResponseBody("GET", "/stats") }
         var events: [Int: (bytes: [UInt8], next: Int)] = [:]
         for index in viewers.indices {
             let cursor = viewers[index].cursor
@@ -142,12 +142,12 @@ final class LivePageSampler: @unchecked Sendable {
     /// phones has changed; nil if the simulator does not answer.
     private func readScreens(from client: ControlClient, since cursor: Int) -> (response: [UInt8], next: Int)? {
         let focus = PageFrame.wall(of: phones).map(String.init).joined(separator: ",")
-        guard let response = try? client.requestBody("GET", "/screens?since=\(cursor)&focus=\(focus)"),
+        guard let response = try? client.successfulResponseBody("GET", "/screens?since=\(cursor)&focus=\(focus)"),
             let next = PageFrame.number("next", in: response), let count = PageFrame.number("phones", in: response)
         else { return nil }
         guard count != phones else { return (response, next) }
-        // The number of phones has changed, so the page's wall shows other phones. With the change number 0,
-        // every viewer gets all phones again.
+        // The number of phones has changed, so the page's wall shows other phones. With the change number 0, the
+        // viewers that get this response get all phones in their next event.
         phones = count
         return (response, 0)
     }

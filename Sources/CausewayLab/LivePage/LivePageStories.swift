@@ -56,7 +56,8 @@ final class LivePageStories: @unchecked Sendable {
 
     private func answer(about phone: Int) -> HTTPResponse {
         guard let parts = pageState.parts,
-            let record = try? ControlClient(port: parts.controlPort).requestBody("GET", "/phone?number=\(phone)")
+            let record = try? ControlClient(port: parts.controlPort)
+                .successfulResponseBody("GET", "/phone?number=\(phone)")
         else { return .plain(404) }
         var body = Array("{\"phone\":".utf8) + record
         if let inspection = parts.inspection, let subject = PageSubject(of: record) {

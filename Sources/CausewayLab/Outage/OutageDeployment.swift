@@ -108,7 +108,8 @@ final class OutageDeployment {
         return OutageService(name, process: process, place: place, pushLog: log)
     }
 
-    /// Writes a key file for each app, so that a case can begin with a wrong key and later replace it.
+    /// Writes a key file for each app, so that a case can begin with a wrong key and later replace it. Also writes the
+    /// file with the simulators' certificate authorities.
     private func writeKeyFiles() throws(LabError) {
         for app in outage.apps {
             if outage.workers.beginsWithWrongKey {
@@ -159,8 +160,8 @@ final class OutageDeployment {
         .text
     }
 
-    /// Settings of the section `apns`. An outage of a case lasts only seconds, so all times are shorter than
-    /// by default.
+    /// Settings of the section `apns`. An outage of a case lasts only seconds, so these times are shorter than by
+    /// default.
     private static let apns = ["requestTimeoutMilliseconds": "2000", "connectTimeoutMilliseconds": "1000"]
 
     private func sorted(_ keys: [String: String]) -> WorkerConfigurationText.Lines { keys.sorted { $0.key < $1.key } }
@@ -266,7 +267,7 @@ final class OutageDeployment {
         workers[number] = nil
     }
 
-    /// Waits for a worker that got SIGTERM, and notes a fault if it does not end in time.
+    /// Waits for a worker that got SIGTERM. Notes a fault if the worker does not end in time, or not as it must.
     private func awaitStop(_ number: Int) {
         guard let (worker, deadline, isBlocked) = stoppingWorkers.removeValue(forKey: number) else { return }
         guard let ending = worker.wait(milliseconds: max(1, deadline - Clock.milliseconds)) else {
@@ -297,9 +298,9 @@ final class OutageDeployment {
     /// The process ids of the running workers.
     var workerIdentifiers: [pid_t] { workers.compactMap { $0?.identifier } }
 
-    /// - Throws: an error if the broker, a simulator or a running worker has ended.
+    /// - Throws: an error if the broker, a simulator, a Redis or a worker has ended by itself.
     func check() throws(LabError) {
-        for part in base.parts + workers.compactMap({ $0 }) {
+        for part in base.parts + redis.processes + workers.compactMap({ $0 }) {
             if let ending = part.poll() { throw part.failure(ending.text) }
         }
     }

@@ -115,6 +115,9 @@ final class OutageRedis {
         return process
     }
 
+    /// The servers that no step has killed, and the Sentinel.
+    var processes: [ChildProcess] { (servers + (sentinel.map { [$0] } ?? [])).compactMap(\.process) }
+
     /// Kills a server, as if its machine failed.
     func kill(_ index: Int) throws(LabError) {
         let process = try server(index)

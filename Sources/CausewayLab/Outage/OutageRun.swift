@@ -12,7 +12,7 @@ final class OutageRun {
     private static let lagTimeoutMilliseconds: Int32 = 1_000
     /// How long the phones are observed after they show the right state. A repeated alert would arrive within
     /// this time.
-    private static let quietMilliseconds: Int64 = 3_000
+    private static let observationMilliseconds: Int64 = 3_000
     private static let startMillisecondsMax: Int64 = 60_000
 
     private let outage: OutageCase
@@ -150,7 +150,7 @@ final class OutageRun {
             }
             let since = rightSince ?? Clock.milliseconds
             rightSince = since
-            if Clock.milliseconds - since >= Self.quietMilliseconds { return }
+            if Clock.milliseconds - since >= Self.observationMilliseconds { return }
         }
     }
 

@@ -121,8 +121,11 @@ package struct CapacityPlan: Sendable, Equatable {
         kafkaOutBytesPerSecond = commandsPerSecond * costs.bytesPerResult
         let writtenBytesPerSecond = (kafkaInBytesPerSecond + kafkaOutBytesPerSecond) * demand.replicationFactor
         kafkaWrittenBytesPerSecond = writtenBytesPerSecond
-        kafkaStoredGibibytes =
-            Self.ceilingQuotient(writtenBytesPerSecond, 1_048_576) * demand.retentionHours * 3_600 / 1_024
+        // An hour has 3,600 s, and a GiB has 1,048,576 KiB. Both are divided by 16, so that the product fits 64 bits.
+        kafkaStoredGibibytes = Self.ceilingQuotient(
+            Self.ceilingQuotient(writtenBytesPerSecond, 1_024) * demand.retentionHours * 225,
+            65_536
+        )
     }
 
     static func ceilingQuotient(_ number: Int64, _ divisor: Int64) -> Int64 { (number + divisor - 1) / divisor }

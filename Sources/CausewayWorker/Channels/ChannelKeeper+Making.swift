@@ -14,7 +14,7 @@ extension ChannelKeeper {
     static func make(
         _ configuration: WorkerConfiguration,
         redis: RedisConfiguration,
-        tokenSource: (WorkerConfiguration.App, DeviceEnvironment) throws -> ProviderTokenSource,
+        tokenSource: (WorkerConfiguration.App, APNsEnvironment) throws -> ProviderTokenSource,
         report: @escaping @Sendable (ChannelEvent) -> Void
     ) throws -> ChannelKeeper? {
         let apns = configuration.apns
@@ -28,7 +28,7 @@ extension ChannelKeeper {
                     ManagedEnvironment(
                         appEnvironment: AppEnvironment(app: app.bundleId, environment: "\(environment.name)"),
                         storage: app.channels.storage == .none ? .none : .newest,
-                        keepMilliseconds: Int64(app.channels.keepSeconds) * 1_000,
+                        keepAfterEndMilliseconds: Int64(app.channels.keepSeconds) * 1_000,
                         isDeclared: !app.channels.audiences.isEmpty,
                         management: ChannelManagement(
                             bundleIdentifier: app.bundleId,

@@ -4,8 +4,8 @@ import Redis
 /// The periodic work of the keeper.
 extension ChannelKeeper {
     /// Deletes channels whose deletion is due, writes entries to `causeway.channels` that are not there yet, and
-    /// compares the register with APNs' list of channels once a day. A lease in Redis makes sure that only one worker
-    /// begins this work in each interval, unless Redis loses the lease.
+    /// compares the register with APNs' list of channels if that is due. A lease in Redis makes sure that only one
+    /// worker begins this work in each interval, unless Redis loses the lease.
     func maintain(_ managedEnvironment: ManagedEnvironment) async throws(ChannelRefusal) {
         // If the configuration gives no audience a channel, and the register was never complete and is empty,
         // write nothing to Redis and do not call APNs.
@@ -16,14 +16,14 @@ extension ChannelKeeper {
                 || !uncheckedContent.intents.isEmpty
         else { return reportRegister(uncheckedContent, at: managedEnvironment) }
         let content = try readAndReportRegister(of: managedEnvironment)
-        let hasLease = try convertingErrors { () throws(RedisError) in
+        let lease = try convertingErrors { () throws(RedisError) in
             try register.acquireLease(
                 "tend",
                 managedEnvironment.appEnvironment,
                 milliseconds: Self.maintenanceLeaseMilliseconds
             )
         }
-        guard hasLease else { return }
+        guard lease != nil else { return }
         let refusal = try await actOnEach(content.entries) { keeper, entry throws(ChannelRefusal) in
             if entry.state == .deleting || entry.deleteAfter.map({ $0 <= keeper.nowMilliseconds }) == true {
                 try await keeper.delete(entry, at: managedEnvironment)
@@ -31,7 +31,7 @@ extension ChannelKeeper {
                 try keeper.publishAndAnnounce(entry, cancelsDeletion: false)
             }
         }
-        try await reconcileDaily(managedEnvironment)
+        try await reconcileIfDue(managedEnvironment, content)
         _ = try readAndReportRegister(of: managedEnvironment)
         if let refusal { throw refusal }
     }
@@ -58,32 +58,33 @@ extension ChannelKeeper {
         return firstRefusal
     }
 
-    /// Compares the register with APNs' list if the daily comparison is due. If a service is down, the next
-    /// pass of the periodic work tries again.
-    private func reconcileDaily(_ managedEnvironment: ManagedEnvironment) async throws(ChannelRefusal) {
-        let hasLease = try convertingErrors { () throws(RedisError) in
+    /// Compares the register with APNs' list once a day, and soon after an attempt to create a channel has left its
+    /// intent. If a service is down or a channel is being created, the next pass of the periodic work tries again.
+    private func reconcileIfDue(
+        _ managedEnvironment: ManagedEnvironment,
+        _ content: Reconciliation.RegisterContent
+    ) async throws(ChannelRefusal) {
+        let isDaily = !content.hasUncomparedIntent(nowMilliseconds: nowMilliseconds)
+        let lease = try convertingErrors { () throws(RedisError) in
             try register.acquireLease(
-                "daily",
+                isDaily ? "daily" : "intents",
                 managedEnvironment.appEnvironment,
                 milliseconds: Self.reconciliationLeaseMilliseconds
             )
         }
-        guard hasLease else { return }
+        guard let lease else { return }
         do throws(ChannelRefusal) {
-            let hasCreationUnderWay = try await reconcile(managedEnvironment, deletesUnknown: false).hasCreationUnderWay
+            let reconciliation = try await reconcile(managedEnvironment, deletesUnknown: false, isForIntents: !isDaily)
+            let hasCreationUnderWay = reconciliation.hasCreationUnderWay
             try convertingErrors { () throws(RedisError) in
-                if hasCreationUnderWay { return try register.releaseLease("daily", managedEnvironment.appEnvironment) }
-                try register.extendLease(
-                    "daily",
-                    managedEnvironment.appEnvironment,
-                    milliseconds: Self.reconciliationMilliseconds
-                )
+                guard isDaily, !hasCreationUnderWay else { return try register.releaseLease(lease) }
+                try register.extendLease(lease, milliseconds: Self.reconciliationMilliseconds)
             }
         } catch {
             // After a transient error, end the lease, so that the next pass of the periodic work tries again.
             // After a lasting refusal, keep the lease: the next attempt comes when the lease expires. If Redis
             // is down, the lease cannot be ended, and expires too.
-            if error.isTransient { try? register.releaseLease("daily", managedEnvironment.appEnvironment) }
+            if error.isTransient { try? register.releaseLease(lease) }
             throw error
         }
     }
@@ -107,9 +108,14 @@ extension ChannelKeeper {
     }
 
     /// Compares APNs' list of channels with the register, and acts on the differences.
-    func reconcile(_ managedEnvironment: ManagedEnvironment, deletesUnknown: Bool) async throws(ChannelRefusal)
-        -> Reconciliation
-    {
+    ///
+    /// - Parameter isForIntents: only finds the channels that attempts with an intent left, and changes no entry of the
+    ///   register. Such a comparison may come every minute, just when APNs works badly.
+    func reconcile(
+        _ managedEnvironment: ManagedEnvironment,
+        deletesUnknown: Bool,
+        isForIntents: Bool = false
+    ) async throws(ChannelRefusal) -> Reconciliation {
         let listedAt = nowMilliseconds
         let listedChannels: [String]
         do throws(ChannelError) {
@@ -127,7 +133,7 @@ extension ChannelKeeper {
             }
             if isLeased { identifiersUnderWay.insert(intent.identifier) }
         }
-        let reconciliation = Reconciliation(
+        var reconciliation = Reconciliation(
             listedChannels: listedChannels,
             listedAtMilliseconds: listedAt,
             content: content,
@@ -135,6 +141,7 @@ extension ChannelKeeper {
             deletesUnknown: deletesUnknown,
             nowMilliseconds: nowMilliseconds
         )
+        if isForIntents { reconciliation.leaveEntriesUnchanged() }
         report(
             .listed(
                 app: managedEnvironment.appEnvironment.app,
@@ -143,11 +150,13 @@ extension ChannelKeeper {
             )
         )
         let refusal = try await carryOut(reconciliation, content: content, at: managedEnvironment)
-        for entry in content.entries where entry.state == .active && entry.deleteAfter == nil {
+        for entry in content.entries where !isForIntents && entry.state == .active && entry.deleteAfter == nil {
             try planDeletion(entry, at: managedEnvironment)
             await Task.yield()
         }
         if let refusal { throw refusal }
+        // Without a decision about the unknown channels, the comparison must be made again.
+        guard !reconciliation.hasCreationUnderWay else { return reconciliation }
         try convertingErrors { () throws(RedisError) in
             try register.recordReconciliation(managedEnvironment.appEnvironment, atMilliseconds: listedAt)
         }
@@ -211,12 +220,11 @@ extension ChannelKeeper {
         return refusals.compactMap(\.self).first
     }
 
-    /// Plans the deletion of a channel if its audience has ended. Usually the worker that admitted the end has
-    /// planned the deletion. This call is for the case that that worker
-    /// could not, for example because it was killed.
+    /// Plans the deletion of a channel if its audience has ended. Usually the worker that admitted the end has already
+    /// planned the deletion, but it may have failed to, for example because it was killed.
     private func planDeletion(_ entry: ChannelEntry, at managedEnvironment: ManagedEnvironment) throws(ChannelRefusal) {
         try convertingErrors { () throws(RedisError) in
-            // If the channel is newer than the end, commands after the end have created it, so it stays.
+            // A channel that was created after the end stays: a later command or an operator has asked for it.
             guard let end = try register.end(of: entry), entry.createdAt <= end.atMilliseconds,
                 let currentEntry = try register.entry(managedEnvironment.appEnvironment, audience: entry.audience),
                 currentEntry.channel == entry.channel, currentEntry.state == .active, currentEntry.deleteAfter == nil
@@ -224,7 +232,10 @@ extension ChannelKeeper {
             var plannedEntry = currentEntry
             plannedEntry.isPublished = nil
             let storedUntil = entry.storage == .newest ? end.storedUntilMilliseconds : 0
-            plannedEntry.deleteAfter = max(end.atMilliseconds + managedEnvironment.keepMilliseconds, storedUntil)
+            plannedEntry.deleteAfter = max(
+                end.atMilliseconds + managedEnvironment.keepAfterEndMilliseconds,
+                storedUntil
+            )
             guard try register.replaceIfUnchanged(currentEntry, with: plannedEntry) else { return }
             // A start may have been admitted since the check. Its request may have found no planned deletion
             // to cancel, so this call cancels the deletion.

@@ -7,8 +7,8 @@ import Redis
 /// worker creates a channel, begins to delete one, or reports one as missing. So phones keep the channel that they
 /// know.
 extension ChannelKeeper {
-    /// The most attempts of one call of ``restore(_:)``. The call makes another attempt if, during the last one,
-    /// another process deleted a channel or Redis lost the register.
+    /// The most attempts of one call of ``restore(_:attemptsMax:)``. The call makes another attempt if, during the last
+    /// one, another process deleted a channel or Redis lost the register.
     private static let restorationsMax = 8
     /// How long the keeper waits after a failed restoration before it tries again.
     static let restorationPauseMilliseconds: Int64 = 5_000
@@ -51,43 +51,57 @@ extension ChannelKeeper {
     }
 
     /// Restores each incomplete register of the apps and environments that use channels: the configuration gives
-    /// some audiences a channel, or the register was complete before. This cannot wait until an audience needs a
-    /// new channel, because admission needs the existing ones.
+    /// some audiences a channel, or this process has seen the register complete. The restoration cannot wait until
+    /// an audience needs a new channel, because admission needs the existing ones.
     func restoreLost() throws(ChannelRefusal) {
         try restore(managedEnvironments.filter { $0.isDeclared || completeEnvironments.contains($0.appEnvironment) })
     }
 
-    /// Copies entries from `causeway.channels` to those of these registers that are incomplete. Also writes the
-    /// channels into the audiences' records, where admission reads them. Several processes may do this at the
+    /// Restores each of these registers that is incomplete: copies its entries from `causeway.channels`, and writes
+    /// the channels into the audiences' records, where admission reads them. Several processes may restore at the
     /// same time.
-    func restore(_ managedEnvironments: [ManagedEnvironment]) throws(ChannelRefusal) {
-        for _ in 0..<Self.restorationsMax {
-            var tokens: [AppEnvironment: [UInt8]] = [:]
-            for managedEnvironment in managedEnvironments {
-                tokens[managedEnvironment.appEnvironment] = try convertingErrors { () throws(RedisError) in
-                    guard try !register.isComplete(managedEnvironment.appEnvironment) else { return nil }
-                    return try register.beginRestoration(managedEnvironment.appEnvironment)
-                }
-                if tokens[managedEnvironment.appEnvironment] == nil {
-                    completeEnvironments.insert(managedEnvironment.appEnvironment)
-                }
-            }
-            guard !tokens.isEmpty else { return }
+    func restore(
+        _ managedEnvironments: [ManagedEnvironment],
+        attemptsMax: Int = ChannelKeeper.restorationsMax
+    ) throws(ChannelRefusal) {
+        var tokens = try beginRestorations(of: managedEnvironments)
+        for _ in 0..<attemptsMax where !tokens.isEmpty {
             let publishedEntries = try publishedEntries()
             for (appEnvironment, token) in tokens {
                 let entries = publishedEntries.filter {
                     $0.app == appEnvironment.app && $0.environment == appEnvironment.environment
                 }
-                // If `register.restore` returns false, the next pass of the outer loop reads the topic again.
+                // If the register is still incomplete afterwards, the next pass of the outer loop reads the topic
+                // again.
                 _ = try convertingErrors { () throws(RedisError) in
                     try register.restore(entries, appEnvironment, token: token, atMilliseconds: nowMilliseconds)
                 }
             }
+            tokens = try beginRestorations(of: managedEnvironments)
         }
-        throw ChannelRefusal(
-            text: "the register of channels changes while it is restored",
-            untilMilliseconds: nowMilliseconds + Self.restorationPauseMilliseconds
-        )
+        guard tokens.isEmpty else {
+            throw ChannelRefusal(
+                text: "the register of channels changes while it is restored",
+                untilMilliseconds: nowMilliseconds + Self.restorationPauseMilliseconds
+            )
+        }
+    }
+
+    /// Begins to restore each of these registers that is incomplete.
+    ///
+    /// - Returns: the tokens of ``ChannelRegister/beginRestoration(_:)``, one for each incomplete register.
+    private func beginRestorations(
+        of managedEnvironments: [ManagedEnvironment]
+    ) throws(ChannelRefusal) -> [AppEnvironment: [UInt8]] {
+        var tokens: [AppEnvironment: [UInt8]] = [:]
+        for appEnvironment in managedEnvironments.map(\.appEnvironment) {
+            tokens[appEnvironment] = try convertingErrors { () throws(RedisError) in
+                guard try !register.isComplete(appEnvironment) else { return nil }
+                return try register.beginRestoration(appEnvironment)
+            }
+            if tokens[appEnvironment] == nil { completeEnvironments.insert(appEnvironment) }
+        }
+        return tokens
     }
 
     /// Reads all entries of the topic. After a failure, throws the same refusal for a while, so that not

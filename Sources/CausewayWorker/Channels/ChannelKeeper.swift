@@ -10,15 +10,15 @@ import Synchronization
 /// them, and compares them with APNs' list.
 ///
 /// ``Reconciliation`` decides; this actor calls APNs, Redis and Kafka. APNs has no idempotency key for a
-/// creation, so the keeper first writes an intent. If a crash leaves the intent behind, a later comparison
-/// finds and deletes the channel. A lease in Redis makes sure that only one process at a time creates an audience's
-/// channel, unless Redis loses the lease or the lease expires.
+/// creation, so the keeper first writes an intent. If a crash or a lost answer leaves the intent behind, a comparison
+/// soon afterwards usually finds and deletes the channel. A lease in Redis makes sure that only one process at a time
+/// creates an audience's channel, unless Redis loses the lease or the lease expires.
 package actor ChannelKeeper {
     /// An app in one environment, with the settings of its channels and the client that manages them.
     struct ManagedEnvironment: Sendable {
         var appEnvironment: AppEnvironment
         var storage: ChannelEntry.Storage
-        var keepMilliseconds: Int64
+        var keepAfterEndMilliseconds: Int64
         /// Whether the configuration gives a channel to some audiences. Then `causeway.channels` must exist.
         var isDeclared: Bool
         var management: ChannelManagement
@@ -49,8 +49,8 @@ package actor ChannelKeeper {
     let managedEnvironments: [ManagedEnvironment]
     let register: ChannelRegister
     let topic: ChannelTopic
-    /// How long one attempt to create a channel usually takes at most. After this time, its lease expires, and other
-    /// processes no longer wait for it.
+    /// How long one attempt to create a channel usually takes at most. The lease of an attempt expires after this time,
+    /// and no process waits longer for the attempt of another one.
     private let creationMillisecondsMax: Int64
     let report: @Sendable (ChannelEvent) -> Void
     /// The apps and environments whose register this process has seen complete. If such a register becomes
@@ -59,8 +59,8 @@ package actor ChannelKeeper {
     /// Why a restoration last could not read the topic. Until its `untilMilliseconds`, no restoration reads the
     /// topic.
     var restorationRefusal: ChannelRefusal?
-    /// Audiences whose channel could not be created, at most `refusalsMax`. Until the refusal expires, each further
-    /// request gets the same refusal.
+    /// The refusals of channels that could not be created, at most `refusalsMax`. Until a refusal expires, each further
+    /// attempt to create the channel throws it.
     private var refusals: [RefusalKey: ChannelRefusal] = [:]
     private static let refusalsMax = 4_096
     /// The lanes' requests that are being carried out or wait.
@@ -115,21 +115,22 @@ package actor ChannelKeeper {
             {
                 throw refusal
             }
-            let hasLease = try convertingErrors { () throws(RedisError) in
+            let lease = try convertingErrors { () throws(RedisError) in
                 try register.acquireCreationLease(
                     of: audience,
                     managedEnvironment.appEnvironment,
                     milliseconds: creationMillisecondsMax
                 )
             }
-            if hasLease,
+            if let lease {
+                // If this call fails, the lease expires.
+                defer { try? register.releaseLease(lease) }
                 let entry = try await createIfMissing(
                     audience,
                     at: managedEnvironment,
                     storage: storage ?? managedEnvironment.storage
                 )
-            {
-                return entry
+                if let entry { return entry }
             }
             guard nowMilliseconds < deadline else {
                 throw ChannelRefusal(text: "another worker is creating the channel", untilMilliseconds: nowMilliseconds)
@@ -139,8 +140,7 @@ package actor ChannelKeeper {
         }
     }
 
-    /// Creates a channel if the audience still has none. Ends the lease for this creation, which the caller must
-    /// have.
+    /// Creates a channel if the audience still has none. The caller must have the lease for this creation.
     ///
     /// - Returns: nil if, since the caller's check, another process created the channel or Redis lost the
     ///   register.
@@ -149,19 +149,16 @@ package actor ChannelKeeper {
         at managedEnvironment: ManagedEnvironment,
         storage: ChannelEntry.Storage
     ) async throws(ChannelRefusal) -> ChannelEntry? {
-        let isNeeded = try convertingErrors { () throws(RedisError) in
-            let lookup = try register.find(managedEnvironment.appEnvironment, audience: audience)
-            let isNeeded = lookup.entry == nil && lookup.isComplete
-            if !isNeeded { try register.releaseCreationLease(of: audience, managedEnvironment.appEnvironment) }
-            return isNeeded
+        let lookup = try convertingErrors { () throws(RedisError) in
+            try register.find(managedEnvironment.appEnvironment, audience: audience)
         }
-        return isNeeded ? try await create(audience, at: managedEnvironment, storage: storage) : nil
+        guard lookup.entry == nil, lookup.isComplete else { return nil }
+        return try await create(audience, at: managedEnvironment, storage: storage)
     }
 
-    /// Creates a channel, and ends the lease for this creation, which the caller must have.
+    /// Creates a channel. The caller must have the lease for this creation.
     ///
-    /// - Returns: nil if another process has created a channel meanwhile. The lease does not end then: that process may
-    ///   have it.
+    /// - Returns: nil if another process has created a channel meanwhile.
     private func create(
         _ audience: String,
         at managedEnvironment: ManagedEnvironment,
@@ -199,7 +196,6 @@ package actor ChannelKeeper {
                 return nil
             }
             try register.remove([intent], appEnvironment)
-            try register.releaseCreationLease(of: audience, appEnvironment)
             report(.created(entry))
             return try publishAndAnnounce(entry, cancelsDeletion: true)
         } catch {
@@ -208,7 +204,6 @@ package actor ChannelKeeper {
             let mayExistAtAPNs =
                 isRedundant || (error as? ChannelError)?.cause == .ambiguous || !(error is ChannelError)
             if hasIntent, !mayExistAtAPNs { try? register.remove([intent], appEnvironment) }
-            try? register.releaseCreationLease(of: audience, appEnvironment)
             refusals = refusals.filter { nowMilliseconds < $0.value.untilMilliseconds }
             if refusals.count < Self.refusalsMax {
                 refusals[RefusalKey(appEnvironment: appEnvironment, audience: audience)] = refusal
@@ -241,7 +236,8 @@ package actor ChannelKeeper {
         }
     }
 
-    /// Makes the topic and the audience's record agree with the register's entry.
+    /// Publishes an entry of the register to the topic, unless the topic has it, and announces the channel in the
+    /// audience's record. If only the publication fails, reports the error and does not throw it.
     ///
     /// - Parameter cancelsDeletion: true cancels a planned deletion.
     @discardableResult
@@ -264,7 +260,8 @@ package actor ChannelKeeper {
                     _ = try register.replaceIfUnchanged(unpublishedEntry, with: publishedEntry)
                 }
             } catch {
-                // Broadcasts can already use the channel. The periodic work publishes the entry later.
+                // Report the error and continue: broadcasts need only the announcement below. The periodic work
+                // publishes the entry again.
                 let text = "\(entry.topicKey) is not published yet: \(error)"
                 report(.failed(text, app: entry.app, environment: entry.environment))
             }
@@ -279,7 +276,7 @@ package actor ChannelKeeper {
     func handleEnd(of audience: String, at managedEnvironment: ManagedEnvironment, storedUntilMilliseconds: Int64)
         async throws(ChannelRefusal)
     {
-        let deleteAfter = max(nowMilliseconds + managedEnvironment.keepMilliseconds, storedUntilMilliseconds)
+        let deleteAfter = max(nowMilliseconds + managedEnvironment.keepAfterEndMilliseconds, storedUntilMilliseconds)
         let deadline = nowMilliseconds + creationMillisecondsMax
         while true {
             let entry = try entry(of: audience, at: managedEnvironment)
@@ -299,7 +296,8 @@ package actor ChannelKeeper {
         }
     }
 
-    /// Replaces a channel that APNs no longer has, unless another worker has replaced it already.
+    /// Replaces a channel that APNs no longer has, unless another worker has replaced it already. Returns the
+    /// audience's present channel.
     func replace(_ channel: String, of audience: String, at managedEnvironment: ManagedEnvironment)
         async throws(ChannelRefusal)
         -> ChannelEntry

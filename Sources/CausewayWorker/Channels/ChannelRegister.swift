@@ -13,9 +13,9 @@ import Redis
 /// | `t:` | since when the hash is complete, UNIX ms; during a restoration: `?` and a token; absent: maybe lost |
 /// | `r:` | when APNs' list was last compared with these fields, UNIX milliseconds |
 ///
-/// Blocks. Use it from one thread at a time.
+/// Calls block. Use this object from one thread at a time.
 final class ChannelRegister {
-    /// How long Redis keeps an audience's record after the last change by a command, or after ``announce(_:)``.
+    /// How long Redis keeps an audience's record after its last change, other than by ``withdraw(_:)``.
     private static let recordLifetimeMilliseconds: Int64 = 25 * 3_600_000
 
     private let hashes: SharedHashes
@@ -132,7 +132,7 @@ final class ChannelRegister {
     /// Notes in the register that it is being restored. Call this before reading the topic. All processes
     /// that restore at the same time share the token.
     ///
-    /// - Returns: nil if the register is already complete.
+    /// - Returns: nil if the register is already complete, or if Redis has just lost the note again.
     func beginRestoration(_ appEnvironment: AppEnvironment) throws(RedisError) -> [UInt8]? {
         _ = try hashes.add(key(appEnvironment), [(Self.completenessField, Self.newToken())])
         let token = try hashes.value(key(appEnvironment), Self.completenessField)
@@ -177,13 +177,9 @@ final class ChannelRegister {
 
     func acquireCreationLease(of audience: String, _ appEnvironment: AppEnvironment, milliseconds: Int64)
         throws(RedisError)
-        -> Bool
+        -> SharedHashes.Lease?
     {
         try hashes.acquireLease(key(appEnvironment, "create:\(audience)"), milliseconds: milliseconds)
-    }
-
-    func releaseCreationLease(of audience: String, _ appEnvironment: AppEnvironment) throws(RedisError) {
-        try hashes.releaseLease(key(appEnvironment, "create:\(audience)"))
     }
 
     func isBeingCreated(_ audience: String, _ appEnvironment: AppEnvironment) throws(RedisError) -> Bool {
@@ -191,18 +187,17 @@ final class ChannelRegister {
     }
 
     /// - Parameter name: names the periodic work that the lease is for. Only one worker at a time has the lease.
-    func acquireLease(_ name: String, _ appEnvironment: AppEnvironment, milliseconds: Int64) throws(RedisError) -> Bool
+    func acquireLease(_ name: String, _ appEnvironment: AppEnvironment, milliseconds: Int64)
+        throws(RedisError)
+        -> SharedHashes.Lease?
     {
         try hashes.acquireLease(key(appEnvironment, "turn:\(name)"), milliseconds: milliseconds)
     }
 
-    func releaseLease(_ name: String, _ appEnvironment: AppEnvironment) throws(RedisError) {
-        try hashes.releaseLease(key(appEnvironment, "turn:\(name)"))
-    }
+    func releaseLease(_ lease: SharedHashes.Lease) throws(RedisError) { try hashes.releaseLease(lease) }
 
-    /// Extends a lease that this process has.
-    func extendLease(_ name: String, _ appEnvironment: AppEnvironment, milliseconds: Int64) throws(RedisError) {
-        try hashes.extendLease(key(appEnvironment, "turn:\(name)"), milliseconds: milliseconds)
+    func extendLease(_ lease: SharedHashes.Lease, milliseconds: Int64) throws(RedisError) {
+        try hashes.extendLease(lease, milliseconds: milliseconds)
     }
 
     // MARK: - Audiences' records

@@ -2,6 +2,10 @@
 ///
 /// The caller first requests the list and then reads the register. In the other order, a channel that is created
 /// between the two steps would be listed without an entry or an intent.
+///
+/// APNs does not say which program created a channel. Suppose that an attempt of ours created no channel, and left its
+/// intent. A channel that another program creates before the comparison then counts as ours, and is deleted. So the
+/// comparison comes soon after the attempt (``RegisterContent/hasUncomparedIntent(nowMilliseconds:)``).
 package struct Reconciliation: Equatable, Sendable {
     /// The content of the register for one app in one environment, at one moment.
     package struct RegisterContent: Equatable, Sendable {
@@ -11,18 +15,28 @@ package struct Reconciliation: Equatable, Sendable {
         package var foreignChannels: Set<String> = []
         /// Whether the register has all entries of `causeway.channels`. If not, entries may be missing.
         package var isComplete = false
-        /// When APNs' list was last compared with the register, UNIX milliseconds; nil: never, or Redis has lost this
-        /// time.
+        /// When APNs' list was last compared with the register while no creation was under way, UNIX milliseconds; nil:
+        /// never, or Redis has lost this time.
         package var reconciledAtMilliseconds: Int64?
 
         package init() {}
+
+        /// Whether an attempt to create a channel has left its intent, and APNs' list has not been compared with the
+        /// register since. Intents younger than ``Reconciliation/clockSkewMillisecondsMax`` do not count: APNs may
+        /// still carry out their requests.
+        func hasUncomparedIntent(nowMilliseconds: Int64) -> Bool {
+            // The time from Redis may be any number, so its subtraction must not trap.
+            let lastCompared = (reconciledAtMilliseconds ?? 0) &- Reconciliation.clockSkewMillisecondsMax
+            let youngest = nowMilliseconds - Reconciliation.clockSkewMillisecondsMax
+            return intents.contains { $0.createdAt > lastCompared && $0.createdAt <= youngest }
+        }
     }
 
     /// Channels that other programs created, or may have created.
     package var unknownChannels: [String] = []
-    /// Channels to delete: no entry names them, and Causeway's own attempts may have created them, because there are
-    /// at least as many intents. With `deletesUnknown`, also the channels that other programs created, or may have
-    /// created.
+    /// Channels to delete. No entry names them, and there are at least as many intents as such channels, so Causeway's
+    /// own attempts may have created them. With `deletesUnknown`, also the channels that other programs created, or
+    /// may have created.
     package var orphans: [String] = []
     /// Channels of other programs that were not yet recorded as foreign.
     package var newForeignChannels: [String] = []
@@ -82,7 +96,10 @@ package struct Reconciliation: Equatable, Sendable {
         }
         if unrecordedChannels.count <= content.intents.count || deletesUnknown {
             orphans += unrecordedChannels
-            resolvedIntents = content.intents
+            // APNs may still carry out the request of a younger intent.
+            resolvedIntents = content.intents.filter {
+                $0.createdAt <= listedAtMilliseconds - Self.clockSkewMillisecondsMax
+            }
         } else {
             // Without intents, no attempt of ours created these channels, so other programs did. With intents, some
             // of the channels may be ours, and it is unknown which ones.
@@ -90,4 +107,7 @@ package struct Reconciliation: Equatable, Sendable {
             if content.intents.isEmpty { newForeignChannels = unrecordedChannels }
         }
     }
+
+    /// Leaves out all that the comparison found about entries of the register.
+    mutating func leaveEntriesUnchanged() { (entriesToDelete, unpublishedEntries, lostEntries) = ([], [], []) }
 }

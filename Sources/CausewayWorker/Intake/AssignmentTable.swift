@@ -1,3 +1,5 @@
+import Audiences
+import Delivery
 import Kafka
 
 /// The lane and the offsets of each assigned partition. An entry is found by topic and partition number,
@@ -6,7 +8,9 @@ struct AssignmentTable {
     struct Entry {
         /// A number that no other assignment of this process has.
         var assignmentNumber: UInt32
-        var lane: Int
+        /// Nil if the partition's lane had no room for it. The partition's records are then dropped without settling
+        /// them, so no offset of it is committed.
+        var lane: Int?
         var isDrained = false
         /// The end of the log that the Kafka thread last reported to the lane; -1: none yet.
         var highWatermark: Int64 = -1
@@ -30,8 +34,8 @@ struct AssignmentTable {
     struct Rereading {
         /// The random number of the request (`RereadingRequest`) that began this rereading.
         var number: UInt64
-        /// All records below this offset had been settled before. Until the rereading is complete, no offset
-        /// below it is committed.
+        /// All records below this offset had been settled before. In this assignment, no offset below it is
+        /// committed.
         var endOffset: Int64
         var isComplete: Bool
     }
@@ -40,9 +44,24 @@ struct AssignmentTable {
     /// offsets, so the upper bound is far below an overflow.
     static let validOffsets: ClosedRange<Int64> = 0...(1 << 62)
 
+    /// One of a lane's two cores. Each has a table of partitions with a limit.
+    private struct LaneCore: Hashable {
+        var lane: Int
+        var isForAudiences: Bool
+
+        init(of topic: TopicIdentifier, lane: Int) {
+            self.lane = lane
+            isForAudiences = topic.index == Intake.fanoutTopic
+        }
+
+        var partitionsMax: Int { isForAudiences ? Audiences.partitionsMax : Delivery.partitionsMax }
+    }
+
     /// The entry of each partition, ordered by partition, then by topic; nil: not assigned.
     private var entries: [Entry?] = []
     private var nextAssignmentNumber: UInt32 = 1
+    /// The number of partitions that each core has.
+    private var partitionCounts: [LaneCore: Int] = [:]
 
     private static func entryIndex(_ topic: Int32, _ partition: Int32) -> Int? {
         guard topic >= 0, topic < Intake.topicCount, partition >= 0 else { return nil }
@@ -59,24 +78,32 @@ struct AssignmentTable {
     var all: [TopicPartition] { partitions { _ in true } }
     func partitions(of lane: Int) -> [TopicPartition] { partitions { $0.lane == lane } }
 
-    /// - Returns: the number of the new assignment.
-    mutating func insert(_ partition: TopicPartition, lane: Int) -> UInt32 {
+    /// Begins an assignment of a partition, and ends its former one.
+    ///
+    /// - Returns: the new entry. Its `lane` is nil if the lane has no room.
+    @discardableResult
+    mutating func insert(_ partition: TopicPartition, lane: Int) -> Entry {
         guard let index = Self.entryIndex(partition.topic.index, partition.partition) else {
             preconditionFailure("the group assigned a partition of a topic that the consumer did not subscribe to")
         }
-        let number = nextAssignmentNumber
+        remove(partition)
+        let core = LaneCore(of: partition.topic, lane: lane)
+        let hasRoom = partitionCounts[core, default: 0] < core.partitionsMax
+        if hasRoom { partitionCounts[core, default: 0] += 1 }
+        let entry = Entry(assignmentNumber: nextAssignmentNumber, lane: hasRoom ? lane : nil)
         nextAssignmentNumber &+= 1
         let missing = index + 1 - entries.count
         if missing > 0 { entries.append(contentsOf: repeatElement(nil, count: missing)) }
-        entries[index] = Entry(assignmentNumber: number, lane: lane)
-        return number
+        entries[index] = entry
+        return entry
     }
 
     mutating func remove(_ partition: TopicPartition) {
+        if let lane = self[partition]?.lane { partitionCounts[LaneCore(of: partition.topic, lane: lane)]? -= 1 }
         updateEntry(partition.topic.index, partition.partition) { $0 = nil }
     }
 
-    mutating func removeAll() { entries = [] }
+    mutating func removeAll() { (entries, partitionCounts) = ([], [:]) }
 
     private mutating func updateEntry(_ topic: Int32, _ partition: Int32, _ body: (inout Entry?) -> Void) {
         guard let index = Self.entryIndex(topic, partition), index < entries.count else { return }

@@ -38,15 +38,9 @@ extension Intake {
         guard phase == .running else { return }
         for partition in partitions {
             // Partitions with the same number, of all topics, go to the same lane.
-            let lane = Int(partition.partition) % mailboxes.count
-            let number = assignments.insert(partition, lane: lane)
-            sendOrder(
-                .assign,
-                partition,
-                number: number,
-                lane: lane,
-                committedOffset: consumer.committedOffsets[partition]
-            )
+            let assignment = assignments.insert(partition, lane: Int(partition.partition) % mailboxes.count)
+            if assignment.lane == nil { note(.partitionsTooMany, ["partition": "\(name(of: partition))"]) }
+            sendOrder(.assign, partition, committedOffset: consumer.committedOffsets[partition])
         }
         rereading.publishSoon()
         rereading.requestPartitionCount()
@@ -60,9 +54,8 @@ extension Intake {
         // Until the group's next assignment, the worker does not count as a member of the group.
         noteMembership(.joining)
         if !areLost { drain(partitions) }
-        for partition in partitions {
-            guard let assignment = assignments[partition] else { continue }
-            sendOrder(.release, partition, number: assignment.assignmentNumber, lane: assignment.lane)
+        for partition in partitions where assignments[partition] != nil {
+            sendOrder(.release, partition)
             assignments.remove(partition)
             partitionsWithoutPosition.remove(partition)
             unfetchedPartitions.remove(partition)
@@ -92,21 +85,21 @@ extension Intake {
         emptyAssignment.postpone(nowMilliseconds: loop.nowMilliseconds)
     }
 
+    /// Gives the lane of an assigned partition an order. Does nothing if the lane had no room for the partition.
     func sendOrder(
         _ kind: LaneOrder.Kind,
         _ partition: TopicPartition,
-        number: UInt32,
-        lane: Int,
         isReadAgain: Bool = false,
         committedOffset: CommittedOffset? = nil
     ) {
+        guard let assignment = assignments[partition], let lane = assignment.lane else { return }
         let isTaken = mailboxes[lane].orders
             .push(
                 LaneOrder(
                     kind: kind,
                     topic: partition.topic.index,
                     partition: partition.partition,
-                    assignment: number,
+                    assignment: assignment.assignmentNumber,
                     isReadAgain: isReadAgain,
                     committedOffset: committedOffset.map { RingBox.pass($0) }
                 )
@@ -121,11 +114,8 @@ extension Intake {
     /// Meanwhile the Kafka thread must not poll the consumer. It still takes acknowledgements of results, stores
     /// offsets and publishes metrics.
     func drain(_ partitions: [TopicPartition]) {
-        let drainingPartitions = partitions.filter { assignments[$0] != nil }
-        for partition in drainingPartitions {
-            guard let assignment = assignments[partition] else { continue }
-            sendOrder(.revoke, partition, number: assignment.assignmentNumber, lane: assignment.lane)
-        }
+        let drainingPartitions = partitions.filter { assignments[$0]?.lane != nil }
+        for partition in drainingPartitions { sendOrder(.revoke, partition) }
         loop.refreshClock()
         let revocationEndMilliseconds = loop.nowMilliseconds + drainMilliseconds
         while true {

@@ -14,7 +14,7 @@ import Reactor
 /// The lane treats the reread records as a backlog: it reads ahead and merges them to the newest states. New
 /// records wait behind them.
 struct PartitionRereading {
-    /// How long a lane may take to settle what is in flight in a partition. This takes time, because the lane's
+    /// How long a lane may take to settle what is in flight in a partition. The limit is long, because the lane's
     /// connection to Redis may return seconds after the connection over which `StoreWatch` found the loss.
     static let drainMilliseconds: Int64 = 10_000
     /// Time between two attempts to find the starting offset, or to seek to it.
@@ -40,8 +40,8 @@ struct PartitionRereading {
     /// For each partition, the last progress that its lane reported: which records are settled. When a rereading
     /// begins, the lane gets this progress back.
     var progress: [TopicPartition: PartitionProgress] = [:]
-    /// Committed offsets (0 if nothing is committed) that were requested later, because the group coordinator did not
-    /// answer when the partition was assigned.
+    /// Committed offsets (0 if nothing is committed) that were requested later, because the assignment gave no start
+    /// position: usually the group coordinator did not answer then.
     fileprivate var lateStartOffsets: [TopicPartition: Int64] = [:]
     /// The number of partitions of the registrations topic; nil: not known yet.
     fileprivate var registrationPartitions: Int?
@@ -124,8 +124,13 @@ extension Intake {
     /// waits for the deferred record and sends the command with its alert. If another worker deferred the
     /// command, this lane does not know the deferral, and sends the state at once without the alert (R25).
     /// The deferred record is then a duplicate, so the alert does not ring.
+    ///
+    /// A partition without a lane has no marks either, because its records are not read.
     private var markedPartitions: [TopicPartition] {
-        assignments.all.filter { $0.topic.index == Self.commandsTopic || $0.topic.index == Self.registrationsTopic }
+        assignments.all.filter {
+            let hasMarks = $0.topic.index == Self.commandsTopic || $0.topic.index == Self.registrationsTopic
+            return hasMarks && assignments[$0]?.lane != nil
+        }
     }
 
     /// Publishes the state of the marked partitions. Leaves out a partition whose starting offset is unknown:
@@ -215,7 +220,7 @@ extension Intake {
                     )
                     continue
                 }
-                sendOrder(.revoke, request.topicPartition, number: entry.assignmentNumber, lane: entry.lane)
+                sendOrder(.revoke, request.topicPartition)
                 let end = loop.nowMilliseconds + PartitionRereading.drainMilliseconds
                 rereading.drainingPartitions.append(.init(request: request, start: start, endMilliseconds: end))
             }
@@ -233,8 +238,8 @@ extension Intake {
     /// Seeks all partitions to their starting offsets when each partition is drained or its drain time has
     /// ended.
     ///
-    /// All partitions must begin together. Otherwise a lane that still drains one partition would take the
-    /// records of another one for the whole backlog, and would send old states.
+    /// All partitions must begin together. Otherwise a lane that still drains one partition would mistake the
+    /// records of another partition for the whole backlog, and would send old states.
     private func seekDrainedPartitions() {
         let draining = rereading.drainingPartitions.filter {
             assignments[$0.request.topicPartition]?.assignmentNumber == $0.request.assignment
@@ -265,15 +270,15 @@ extension Intake {
                 rereading.drainingPartitions = Array(draining[index...])
                 return
             }
-            assignAgain(partition.request, entry, settledBelow: settledBelow)
+            assignAgain(partition.request, settledBelow: settledBelow)
         }
         rereading.drainingPartitions = []
     }
 
-    private func assignAgain(_ request: RereadingRequest, _ entry: AssignmentTable.Entry, settledBelow: Int64) {
-        sendOrder(.release, request.topicPartition, number: entry.assignmentNumber, lane: entry.lane)
-        assignments.remove(request.topicPartition)
-        let number = assignments.insert(request.topicPartition, lane: entry.lane)
+    private func assignAgain(_ request: RereadingRequest, settledBelow: Int64) {
+        guard let lane = assignments[request.topicPartition]?.lane else { return }
+        sendOrder(.release, request.topicPartition)
+        assignments.insert(request.topicPartition, lane: lane)
         assignments.beginRereading(of: request.topicPartition, number: request.rereadingNumber, endOffset: settledBelow)
         let settledOffset = CommittedOffset(
             offset: settledBelow,
@@ -282,15 +287,14 @@ extension Intake {
         sendOrder(
             .assign,
             request.topicPartition,
-            number: number,
-            lane: entry.lane,
             isReadAgain: true,
             committedOffset: settledOffset
         )
     }
 
     /// Returns the settled offsets above `end`, as the metadata of a commit. They come from the lane's last report,
-    /// else from the previous owner's commit. Returns an empty array if this source is not about `end`.
+    /// else from the previous owner's commit. Returns an empty array if the committed offset of this source is not
+    /// `end`.
     private func settledOffsetsText(above end: Int64, of partition: TopicPartition) -> [UInt8] {
         if let progress = rereading.progress[partition] {
             return progress.committableOffset == end ? progress.metadata : []

@@ -11,8 +11,9 @@ import Reactor
 /// report as settled. Four times a second by default, it commits them, with the settled offsets above them as
 /// metadata. If a lane takes no records, the thread pauses that lane's partitions and keeps polling for the others.
 ///
-/// States: *running* → `stop`, which drains all partitions, or `fail` → *draining* (no new work begins) → *closed*
-/// (offsets are committed, and the worker has left the group).
+/// - *Running*. Next: *draining*, by `stop` (which then drains all partitions) or by `fail`.
+/// - *Draining*: no new work begins. Next: *closed*, by `close`.
+/// - *Closed*: `close` commits the offsets and leaves the group.
 final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHandler, ThreadLog {
     /// Indices of the topics in the consumer's list.
     static let commandsTopic: Int32 = 0
@@ -209,7 +210,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
 
     /// Whether the thread may poll. It does not poll while a record waits for a lane that may take it at any
     /// moment. When that lane's partitions are paused, the thread polls again for the group and the other
-    /// lanes.
+    /// lanes, until ``LaneOverflow/entriesMax`` records wait for the paused lane.
     private var mayPoll: Bool {
         overflows.allSatisfy { $0.entries.isEmpty || ($0.isPaused && $0.entries.count < LaneOverflow.entriesMax) }
     }
@@ -221,7 +222,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
     func deal(_ message: consuming Message) -> Bool {
         let topic = message.topic.index
         let (partition, offset) = (message.partition, message.offset)
-        guard let assignment = assignments[topic, partition] else { return true }
+        guard let assignment = assignments[topic, partition], let lane = assignment.lane else { return true }
         guard AssignmentTable.validOffsets.contains(offset) else {
             // The thread reports and drops the record. A lane that settled a record with such an offset could
             // commit no offset of the partition.
@@ -230,7 +231,6 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
             report(KafkaError(code: KafkaError.badRecordCode, reason: reason, partition: topicPartition))
             return true
         }
-        let lane = assignment.lane
         let bytes = InboxBytes.bytes(of: message)
         let entry = InboxEntry(
             messageAddress: UInt(bitPattern: message.releaseOwnership()),
@@ -280,14 +280,14 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
     }
 
     private func reportHighWatermark(_ partition: TopicPartition) {
-        // Half of the ring is reserved for orders that must not be lost. A log end that is not sent now is
-        // sent later.
+        // The ring's places above `partitionsMax` are reserved for orders that must not be lost. A log end that is
+        // not sent now is sent later.
         guard let lane = assignments[partition]?.lane,
-            mailboxes[lane].orders.count < LaneMailbox.ordersCapacity / 2,
+            mailboxes[lane].orders.count < LaneMailbox.partitionsMax,
             let high = consumer.watermarks(of: partition)?.high, high >= 0,
             let assignment = assignments.setHighWatermark(high, of: partition)
         else { return }
-        _ = mailboxes[assignment.lane].orders
+        _ = mailboxes[lane].orders
             .push(
                 LaneOrder(
                     kind: .highWatermark,
@@ -297,7 +297,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
                     offset: assignment.highWatermark
                 )
             )
-        lanesToWake |= 1 << UInt64(assignment.lane & 63)
+        lanesToWake |= 1 << UInt64(lane & 63)
     }
 
     /// The lanes that got an entry or an order since the last `wakeLanes`, one bit each. Lanes 64 apart share

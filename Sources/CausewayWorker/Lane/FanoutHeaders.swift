@@ -23,7 +23,7 @@ enum FanoutHeaders {
     private static let numberCount = 15
     /// The accepted range of times in `state`. No worker writes a time outside this range.
     private static let validMilliseconds = Int64(-1)...1 << 53
-    /// The accepted range of offsets. No log has an offset above this range.
+    /// The accepted range of offsets. The Kafka thread deals no record whose offset is outside this range.
     private static let validOffsets = Int64(0)...1 << 62
 
     /// - Parameter topic: the name of the commands topic.
@@ -74,7 +74,7 @@ enum FanoutHeaders {
     }
 
     static func text(of channels: AudienceChannels) -> String {
-        DeviceEnvironment.allCases.compactMap { channels[$0] }.map { text(of: $0, count: UInt8(channels.count)) }
+        APNsEnvironment.allCases.compactMap { channels[$0] }.map { text(of: $0, count: UInt8(channels.count)) }
             .joined(separator: separator)
     }
 
@@ -93,9 +93,9 @@ enum FanoutHeaders {
     private static func channel(_ text: String) -> (channel: AudienceChannel, count: UInt8)? {
         let words = text.split(separator: " ", omittingEmptySubsequences: false)
         guard words.count == 4,
-            let environment = DeviceEnvironment.allCases.first(where: { $0.name.description == words[0] }),
+            let environment = APNsEnvironment.allCases.first(where: { $0.name.description == words[0] }),
             let storage = ChannelStorage.allCases.first(where: { $0.name.description == words[1] }),
-            let count = UInt8(words[2]), (1...DeviceEnvironment.allCases.count).contains(Int(count)),
+            let count = UInt8(words[2]), (1...APNsEnvironment.allCases.count).contains(Int(count)),
             let identifier = ChannelIdentifier(String(words[3]))
         else { return nil }
         return (AudienceChannel(environment: environment, storage: storage, identifier: identifier), count)

@@ -8,18 +8,17 @@ import Reactor
 extension Lane {
     /// Counts a record of the audience core that Kafka has acknowledged.
     func countAcknowledged(_ production: AudienceProduction) {
-        let application = audiences.application(of: production)
-        if production.kind == .invalidation { metrics.add(.invalidations, application) }
+        let appIndex = audiences.appIndex(of: production)
+        if production.kind == .invalidation { metrics.add(.invalidations, appIndex) }
         guard let resultContent = audiences.resultContent(of: production) else { return }
         if production.kind == .rangeResult {
-            metrics.add(.audienceRanges, application, Int(resultContent.outcome.rawValue))
+            metrics.add(.audienceRanges, appIndex, Int(resultContent.outcome.rawValue))
         }
-        // If APNs answered no push, no phone got the state, so there is no time to observe. The time of the command's
-        // record may also be unknown.
+        // If APNs answered no push, or if the time of the command's record is unknown, there is no duration to observe.
         guard resultContent.recordMilliseconds >= 0, resultContent.lastResponseMilliseconds >= 0 else { return }
         metrics.observe(
             production.kind == .rangeResult ? .audienceRangeTime : .audienceCommandTime,
-            application,
+            appIndex,
             microseconds: Self.microseconds(resultContent.lastResponseMilliseconds - resultContent.recordMilliseconds)
         )
     }
@@ -32,20 +31,20 @@ extension Lane {
         metrics.set(.audienceRoundsLost, to: Int64(clamping: counters.roundsLost))
         metrics.set(.audienceAppendsRepeated, to: Int64(clamping: audienceStore.counters.appendsRepeated))
         metrics.set(.audiencePagesArranged, to: Int64(clamping: audienceStore.counters.pagesArranged))
-        for application in roundGauges.indices { roundGauges[application] = RoundGauges() }
+        for appIndex in roundGauges.indices { roundGauges[appIndex] = RoundGauges() }
         audiences.addGauges(to: &roundGauges)
-        for (application, gauges) in roundGauges.enumerated() {
-            metrics.set(.audienceRounds, application, to: Int64(gauges.rounds))
-            metrics.set(.audienceMembersParked, application, to: Int64(gauges.membersParked))
-            metrics.set(.audienceOldestRoundAge, application, to: age(gauges.oldestRoundMilliseconds))
-            metrics.set(.audienceOldestRangeAge, application, to: age(gauges.oldestVersionMilliseconds))
-            let members = audiences.memberOutcomeCounts(of: application)
+        for (appIndex, gauges) in roundGauges.enumerated() {
+            metrics.set(.audienceRounds, appIndex, to: Int64(gauges.rounds))
+            metrics.set(.audienceMembersParked, appIndex, to: Int64(gauges.membersParked))
+            metrics.set(.audienceOldestRoundAge, appIndex, to: age(gauges.oldestRoundMilliseconds))
+            metrics.set(.audienceOldestRangeAge, appIndex, to: age(gauges.oldestVersionMilliseconds))
+            let members = audiences.memberOutcomeCounts(of: appIndex)
             for outcome in members.indices {
-                metrics.set(.audienceMembers, application, outcome, to: Int64(clamping: members[outcome]))
+                metrics.set(.audienceMembers, appIndex, outcome, to: Int64(clamping: members[outcome]))
             }
-            let changes = audiences.membershipChangeCounts(of: application)
+            let changes = audiences.membershipChangeCounts(of: appIndex)
             for change in changes.indices {
-                metrics.set(.audienceMemberships, application, change, to: Int64(clamping: changes[change]))
+                metrics.set(.audienceMemberships, appIndex, change, to: Int64(clamping: changes[change]))
             }
         }
     }

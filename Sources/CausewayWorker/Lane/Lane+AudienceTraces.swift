@@ -9,7 +9,7 @@ extension Lane {
     /// each range has a record and a span of its own.
     func noteFannedOut(_ command: ReturnedCommand) {
         let view = delivery.view(command.record)
-        metrics.add(.audienceCommands, view.application)
+        metrics.add(.audienceCommands, view.appIndex)
         guard let trace = CarriedTrace(view.trace),
             let finishedTrace = traces.fannedOutTrace(
                 trace,
@@ -29,16 +29,17 @@ extension Lane {
     ) -> (carried: CarriedTrace?, finished: FinishedTrace?) {
         guard var trace = CarriedTrace(record.trace) else { return (nil, nil) }
         if let instruction = record.instruction { return (traces.fanoutTrace(trace, offset: instruction.offset), nil) }
-        guard let resultContent = audiences.resultContent(of: production),
+        // A broadcast has no span, so the results that it brings name the command's span.
+        guard production.kind != .broadcastTotals, let resultContent = audiences.resultContent(of: production),
             let finishedTrace = traces.finishedTrace(
                 trace,
                 FinishedRange(resultContent),
-                application: audiences.application(of: production),
+                appIndex: audiences.appIndex(of: production),
                 atMilliseconds: now.wallMilliseconds
             )
         else { return (trace, nil) }
         trace.context = finishedTrace.context
-        // The result over all ranges and broadcasts carries the trace of the fan-out record that ended last. A range's
+        // The result over all ranges and broadcasts also names the span of the range that ended last. The range's
         // trace is exported with the range's own result, not again here.
         return (trace, production.kind == .rangeResult ? finishedTrace : nil)
     }

@@ -20,7 +20,8 @@ extension Lane {
                 audiences.receiveCommand(IncomingCommand(record, delivery.view(record)))
                 delivery.handoverTaken()
             }
-            // The core for audiences gives back superseded commands. This makes room for the next commands.
+            // The core for audiences gives back the commands that it has finished, for example superseded ones. This
+            // makes room for the next commands.
             takeBackAudienceCommands()
         } while audiences.canReceiveCommand && delivery.nextHandover != nil
         audiences.endBatch(now: now)
@@ -68,7 +69,7 @@ extension IncomingCommand {
     fileprivate init(_ record: UInt32, _ view: RecordView) {
         self.init(
             record: record,
-            application: UInt16(view.application),
+            appIndex: UInt16(view.appIndex),
             audience: view.channel.isEmpty ? view.audience : view.channel,
             channelEnvironment: view.channel.isEmpty ? nil : view.environment,
             requestsChannel: view.requestsChannel,

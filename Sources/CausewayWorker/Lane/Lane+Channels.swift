@@ -3,25 +3,25 @@ import Audiences
 import LiveActivity
 import Synchronization
 
-/// The channel keeper's answer to a lane: the channel of an audience.
-struct ChannelAnswer: Sendable {
-    var application: UInt16
+/// The channel keeper's answer to the lanes: the channel of an audience, or that the keeper refused the request.
+struct LaneChannelResponse: Sendable {
+    var appIndex: UInt16
     var audience: AudienceDigest
-    var environment: DeviceEnvironment
+    var environment: APNsEnvironment
     /// The channel; nil if the keeper refused to create or replace it.
     var channel: AudienceChannel?
 }
 
 /// A queue of the channel keeper's answers that a lane has not taken yet.
-final class ChannelAnswers: Sendable {
-    /// The most answers that wait. If an answer is dropped, the audience's next command finds the channel in
-    /// Redis.
+final class LaneChannelResponses: Sendable {
+    /// The most answers that wait. If an answer is dropped, nothing waits for it forever. A command waits two seconds
+    /// for its channel. For the broadcasts of a lost channel, the core asks again for another channel after a minute.
     private static let countMax = 1_024
 
-    private let answers = Mutex<[ChannelAnswer]>([])
+    private let answers = Mutex<[LaneChannelResponse]>([])
     private let isEmpty = Atomic<Bool>(true)
 
-    func append(_ answer: ChannelAnswer) {
+    func append(_ answer: LaneChannelResponse) {
         answers.withLock { answers in
             if answers.count < Self.countMax { answers.append(answer) }
         }
@@ -29,7 +29,7 @@ final class ChannelAnswers: Sendable {
     }
 
     /// Removes and returns all answers. Without answers, this only reads a flag.
-    func removeAll() -> [ChannelAnswer] {
+    func removeAll() -> [LaneChannelResponse] {
         guard !isEmpty.load(ordering: .acquiring) else { return [] }
         isEmpty.store(true, ordering: .relaxed)
         return answers.withLock { answers in
@@ -42,13 +42,13 @@ final class ChannelAnswers: Sendable {
 extension Lane {
     /// Exchanges requests and answers between the core for audiences and the keeper of channels.
     func exchangeChannels() {
-        for answer in mailbox.channelAnswers.removeAll() {
-            let (application, audience) = (answer.application, answer.audience)
+        for answer in mailbox.channelResponses.removeAll() {
+            let (appIndex, audience) = (answer.appIndex, answer.audience)
             if let channel = answer.channel {
-                audiences.channelKnown(application: application, audience: audience, channel, now: now)
+                audiences.channelKnown(appIndex: appIndex, audience: audience, channel, now: now)
             } else {
                 audiences.channelRefused(
-                    application: application,
+                    appIndex: appIndex,
                     audience: audience,
                     environment: answer.environment,
                     now: now
@@ -56,15 +56,15 @@ extension Lane {
             }
         }
         while let need = audiences.nextChannelNeed() {
-            setup.requestChannel(ChannelRequest(need, of: setup.applications))
+            setup.requestChannel(ChannelRequest(need, of: setup.apps))
         }
     }
 }
 
 extension ChannelRequest {
-    fileprivate init(_ need: ChannelNeed, of applications: [[UInt8]]) {
+    fileprivate init(_ need: ChannelNeed, of apps: [[UInt8]]) {
         let (app, audience) = (
-            String(decoding: applications[Int(need.application)], as: UTF8.self),
+            String(decoding: apps[Int(need.appIndex)], as: UTF8.self),
             String(decoding: need.audience, as: UTF8.self)
         )
         switch need.kind {
@@ -79,7 +79,7 @@ extension ChannelRequest {
 
 extension AudienceChannel {
     init?(_ entry: ChannelEntry) {
-        guard let environment = DeviceEnvironment.allCases.first(where: { "\($0.name)" == entry.environment }),
+        guard let environment = APNsEnvironment.allCases.first(where: { "\($0.name)" == entry.environment }),
             let identifier = ChannelIdentifier(entry.channel)
         else { return nil }
         let storage: ChannelStorage = entry.storage == .newest ? .newest : .none

@@ -6,9 +6,9 @@ import Reactor
 
 /// Writes commands that cannot be sent soon to the deferred topic.
 extension Lane {
-    /// Writes a command to the deferred topic, into the partition with the number of its source partition. The same
-    /// lane reads both partitions, so an activity's newer state still replaces an older one. If the deferred topic has
-    /// fewer partitions, the record's key chooses the partition.
+    /// Writes a command to the deferred topic, to the partition with the number of the source partition. Normally the
+    /// same lane reads both partitions, so an activity's newer state still replaces an older one. Once the deferred
+    /// topic has turned out to have fewer partitions, the record's key chooses the partition.
     func produceDeferral(_ record: UInt32, tag: UInt64) -> ProduceOutcome {
         let view = delivery.view(record)
         var headers = ProducedHeaders(capacity: 8)
@@ -21,7 +21,7 @@ extension Lane {
         )
         if let trace = CarriedTrace(view.trace) { trace.append(to: &headers) }
         writer.reset()
-        setup.applications[view.application].withUnsafeBytes { view.deferredCommand(app: $0).write(to: &writer) }
+        setup.apps[view.appIndex].withUnsafeBytes { view.deferredCommand(app: $0).write(to: &writer) }
         return setup.producer.produce(
             topic: setup.topics.deferred,
             partition: defersToSourcePartition ? view.partition : -1,

@@ -13,13 +13,13 @@ extension Lane {
         note(
             .commandUndecodable,
             [
-                "app": "\(setup.registry.labels.apps[warning.application])", "source": "\(warning.source)",
+                "app": "\(setup.registry.labels.apps[warning.appIndex])", "source": "\(warning.source)",
                 "detail": "\(warning.message)",
             ]
         )
     }
 
-    /// Logs an event of a pool's connections. The level is high only if an operator must act.
+    /// Logs an event of a pool's connections. If the pool itself closes a connection, the level is info.
     func note(_ event: PoolEvent, of pool: String) {
         switch event {
         case .connected(let connection, let peer):

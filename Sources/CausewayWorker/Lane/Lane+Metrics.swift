@@ -16,24 +16,24 @@ extension Lane {
     /// Counts a production that Kafka has acknowledged, so that the numbers equal the records on the topic.
     func countAcknowledged(_ production: Production) {
         let view = delivery.view(production.record)
-        // A record that names no configured app has the index after the last app.
-        let application = min(view.application, setup.applications.count)
+        // A record that names no configured app counts at the index after the last app.
+        let appIndex = min(view.appIndex, setup.apps.count)
         switch production.kind {
         case .result:
-            metrics.add(.outcomes, application, Int(view.outcome.rawValue))
-            if view.outcome == .accepted { observeTimes(of: view, application: application) }
-        case .invalidation: metrics.add(.invalidations, application)
-        case .deadLetter: metrics.add(.deadLetters, application)
-        case .deferral: metrics.add(.commandsDeferred, application)
+            metrics.add(.outcomes, appIndex, Int(view.outcome.rawValue))
+            if view.outcome == .accepted { observeTimes(of: view, appIndex: appIndex) }
+        case .invalidation: metrics.add(.invalidations, appIndex)
+        case .deadLetter: metrics.add(.deadLetters, appIndex)
+        case .deferral: metrics.add(.commandsDeferred, appIndex)
         case .trace: preconditionFailure("a trace is not written to Kafka")
         }
     }
 
-    private func observeTimes(of view: RecordView, application: Int) {
+    private func observeTimes(of view: RecordView, appIndex: Int) {
         if view.recordMilliseconds >= 0 {
             observe(.queue, from: view.recordMilliseconds, to: view.receivedMilliseconds)
             let freshness = view.answeredMilliseconds - view.recordMilliseconds
-            metrics.observe(.freshness, application, microseconds: Self.microseconds(freshness))
+            metrics.observe(.freshness, appIndex, microseconds: Self.microseconds(freshness))
         }
         observe(.admit, from: view.receivedMilliseconds, to: view.admittedMilliseconds)
         observe(.stream, from: view.admittedMilliseconds, to: view.sentMilliseconds)
@@ -41,7 +41,7 @@ extension Lane {
         observe(.settle, from: view.answeredMilliseconds, to: loop.wallMilliseconds)
     }
 
-    private func observe(_ part: LatencyPhase, from start: Int64, to end: Int64) {
+    private func observe(_ part: LatencyStage, from start: Int64, to end: Int64) {
         metrics.observe(.latencyPartTime, Int(part.rawValue), microseconds: Self.microseconds(end - start))
     }
 
@@ -58,9 +58,9 @@ extension Lane {
         guard !view.isRetry else { return }
         let policy = setup.registry.labels.policyIndex(view.policy)
         if view.isDemoted {
-            metrics.add(.budgetDemotions, view.application, policy)
+            metrics.add(.budgetDemotions, view.appIndex, policy)
         } else if view.priority == 10 {
-            metrics.add(.budgetSpent, view.application, policy)
+            metrics.add(.budgetSpent, view.appIndex, policy)
         }
     }
 
@@ -90,7 +90,7 @@ extension Lane {
 
     func publishMetrics() {
         setPoolGauges()
-        setApplicationMetrics()
+        setAppMetrics()
         setAudienceGauges()
         setRecordGauges()
         metrics.set(.redisReady, to: store.isReady ? 1 : 0)
@@ -169,31 +169,31 @@ extension Lane {
         metrics.setHighest(.providerTokenAge, setup.pools[number].signer, to: age)
     }
 
-    private func setApplicationMetrics() {
-        for application in setup.applications.indices {
-            let counters = delivery.counters(of: application)
-            metrics.set(.commandsCoalesced, application, to: Int64(clamping: counters.coalescedCommands))
-            metrics.set(.bodiesTrimmed, application, to: Int64(clamping: counters.trimmedBodies))
-            metrics.set(.startBudgetWaits, application, to: Int64(clamping: counters.startBudgetWaits))
-            metrics.set(.commandsUndecodable, application, to: Int64(clamping: counters.undecodableCommands))
-            countSupersededWithoutResult(counters, of: application)
+    private func setAppMetrics() {
+        for appIndex in setup.apps.indices {
+            let counters = delivery.counters(of: appIndex)
+            metrics.set(.commandsCoalesced, appIndex, to: Int64(clamping: counters.coalescedCommands))
+            metrics.set(.bodiesWithDroppedFields, appIndex, to: Int64(clamping: counters.bodiesWithDroppedFields))
+            metrics.set(.startBudgetWaits, appIndex, to: Int64(clamping: counters.startBudgetWaits))
+            metrics.set(.commandsUndecodable, appIndex, to: Int64(clamping: counters.undecodableCommands))
+            countSupersededWithoutResult(counters, of: appIndex)
             var retries: UInt64 = 0
             var budget = 1.0
-            for pool in pools where Int(pool.index.application) == application {
+            for pool in pools where Int(pool.index.appIndex) == appIndex {
                 retries &+= pool.pool.statistics.retries
                 budget = min(budget, pool.pool.retryBudget.remainingRatio)
             }
-            metrics.set(.pushRetries, application, to: Int64(clamping: retries))
-            metrics.set(.retryBudget, application, to: Int64(budget * 1_000_000))
+            metrics.set(.pushRetries, appIndex, to: Int64(clamping: retries))
+            metrics.set(.retryBudget, appIndex, to: Int64(budget * 1_000_000))
         }
     }
 
-    /// Counts superseded commands that get no result. Other commands count when Kafka acknowledges their result.
-    /// These count when a newer state replaces them.
-    private func countSupersededWithoutResult(_ counters: ApplicationCounters, of application: Int) {
-        let uncounted = counters.supersededWithoutResult &- supersededCountsPublished[application]
-        supersededCountsPublished[application] = counters.supersededWithoutResult
-        metrics.add(.outcomes, application, Int(Outcome.superseded.rawValue), by: Int64(clamping: uncounted))
+    /// Counts superseded commands that get no result. They count when a newer state replaces them. Other commands
+    /// count when Kafka acknowledges their result.
+    private func countSupersededWithoutResult(_ counters: AppCounters, of appIndex: Int) {
+        let uncounted = counters.supersededWithoutResult &- supersededCountsPublished[appIndex]
+        supersededCountsPublished[appIndex] = counters.supersededWithoutResult
+        metrics.add(.outcomes, appIndex, Int(Outcome.superseded.rawValue), by: Int64(clamping: uncounted))
     }
 
     private func setRecordGauges() {

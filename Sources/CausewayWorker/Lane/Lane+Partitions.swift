@@ -15,9 +15,7 @@ extension Lane {
             ? audiences.assign(number: order.partition)
             : delivery.assign(topic: topic(of: order), number: order.partition)
         guard let coreIndex = assignedIndex else {
-            // The core has no room for another partition. The lane drops this partition's records without
-            // settling them, so no offset of the partition is committed.
-            return note(.partitionsTooMany, ["partition": "\(order.partition)"])
+            preconditionFailure("the Kafka thread assigns only partitions for which the core has room")
         }
         if let committedOffset, order.isReadAgain {
             committedOffset.metadata.withUnsafeBytes {

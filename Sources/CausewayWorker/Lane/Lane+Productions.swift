@@ -30,6 +30,8 @@ extension Lane {
                 delivery.productionTaken(production)
                 noteDeferralFailure(error.code, of: production)
                 delivery.productionEnded(production, Self.productionReport(of: error.code), now: now)
+                // A command that could not be deferred may wait for the next batch.
+                requestTurnEnd()
                 note(.resultNotProduced, ["error": "\(error)"])
             }
         }
@@ -50,40 +52,10 @@ extension Lane {
     private func produceResult(_ record: UInt32, tag: UInt64) -> ProduceOutcome {
         let view = delivery.view(record)
         let topic = setup.delivery.name(of: view.topic)
-        let app = view.application < setup.applications.count ? setup.applications[view.application] : nil
+        let app = view.appIndex < setup.apps.count ? setup.apps[view.appIndex] : nil
         writer.reset()
         return topic.withUnsafeBytes { topic in
-            var result = ResultRecord(
-                outcome: view.outcome,
-                sourceTopic: topic,
-                sourcePartition: view.partition,
-                sourceOffset: view.offset
-            )
-            result.commandIdentifier = view.commandIdentifier
-            result.activity = view.activity.isEmpty ? nil : view.activity
-            result.audience = view.audience.isEmpty ? nil : view.audience
-            if !view.channel.isEmpty { result.channel = (view.channel, view.environment) }
-            result.device = view.device.isEmpty ? nil : view.device
-            result.status = view.status
-            result.reason = view.reason.isEmpty ? nil : view.reason
-            // If nothing was sent, for example because no connection was ready, the result describes no push.
-            if view.sentMilliseconds >= 0 {
-                result.apnsIdentifier = view.apnsIdentifier
-                result.sentTimestamp = view.sentTimestamp
-                result.priority = view.priority
-            }
-            result.isLifetimeCommand = view.isLifetimeCommand
-            result.supersededCount = view.supersededCount
-            result.isDemoted = view.isDemoted
-            result.budgetLeft = view.budgetLeft
-            result.droppedFieldNames = view.droppedFields
-            result.policy = view.policyName.isEmpty ? nil : view.policyName
-            result.attempts = Int(view.attempts)
-            result.recordMilliseconds = view.recordMilliseconds
-            result.receivedMilliseconds = view.receivedMilliseconds
-            result.admittedMilliseconds = view.admittedMilliseconds
-            result.sentMilliseconds = view.sentMilliseconds
-            result.answeredMilliseconds = view.answeredMilliseconds
+            var result = Self.result(of: view, topic: topic)
             write(&result, app: app)
             let key =
                 view.isOfAudience
@@ -115,6 +87,42 @@ extension Lane {
         }
     }
 
+    /// Returns the record's result without its app.
+    private static func result(of view: RecordView, topic: UnsafeRawBufferPointer) -> ResultRecord {
+        var result = ResultRecord(
+            outcome: view.outcome,
+            sourceTopic: topic,
+            sourcePartition: view.partition,
+            sourceOffset: view.offset
+        )
+        result.commandIdentifier = view.commandIdentifier
+        result.activity = view.activity.isEmpty ? nil : view.activity
+        result.audience = view.audience.isEmpty ? nil : view.audience
+        if !view.channel.isEmpty { result.channel = (view.channel, view.environment) }
+        result.device = view.device.isEmpty ? nil : view.device
+        result.status = view.status
+        result.reason = view.reason.isEmpty ? nil : view.reason
+        // If nothing was sent, for example because no connection was ready, the result describes no push.
+        if view.sentMilliseconds >= 0 {
+            result.apnsIdentifier = view.apnsIdentifier
+            result.sentTimestamp = view.sentTimestamp
+            result.priority = view.priority
+        }
+        result.isLifetimeCommand = view.isLifetimeCommand
+        result.supersededCount = view.supersededCount
+        result.isDemoted = view.isDemoted
+        result.budgetLeft = view.budgetLeft
+        result.droppedFieldNames = view.droppedFields
+        result.policy = view.policyName.isEmpty ? nil : view.policyName
+        result.attempts = Int(view.attempts)
+        result.recordMilliseconds = view.recordMilliseconds
+        result.receivedMilliseconds = view.receivedMilliseconds
+        result.admittedMilliseconds = view.admittedMilliseconds
+        result.sentMilliseconds = view.sentMilliseconds
+        result.answeredMilliseconds = view.answeredMilliseconds
+        return result
+    }
+
     private func write(_ result: inout ResultRecord, app: [UInt8]?) {
         guard let app else { return result.write(to: &writer) }
         app.withUnsafeBytes { app in
@@ -126,7 +134,7 @@ extension Lane {
     private func produceInvalidation(_ record: UInt32, tag: UInt64) -> ProduceOutcome {
         let view = delivery.view(record)
         writer.reset()
-        return setup.applications[view.application]
+        return setup.apps[view.appIndex]
             .withUnsafeBytes { app in
                 InvalidationRecord(
                     app: app,

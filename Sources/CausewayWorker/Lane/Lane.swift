@@ -28,8 +28,8 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, ThreadLog {
     /// The most records that one turn takes from the inbox. This bounds the duration of a turn. Newer states
     /// replace older ones within such a batch.
     static let recordsPerTurnMax = 4_096
-    /// While a lane takes records, it produces the pending results after every 256 records. Most of these
-    /// records finish at once, and their memory is then still in the processor's cache.
+    /// While a lane takes records, it produces the pending results after every 256 records. In a backlog, most of
+    /// these records finish at once, and their memory is then still in the processor's cache.
     static let recordsBetweenProductions = 256
     static let deliveryReportsPerTurnMax = 16_384
     /// How many delivery reports ahead a record is prefetched. A lane handles about six reports in the time
@@ -92,8 +92,8 @@ final class Lane: DescriptorHandler, TimerHandler, TurnEndHandler, ThreadLog {
         self.kafkaWakeup = kafkaWakeup
         self.setup = setup
         metrics = ThreadMetrics(publishingTo: setup.registry.lanes[number])
-        supersededCountsPublished = setup.applications.map { _ in 0 }
-        roundGauges = setup.applications.map { _ in RoundGauges() }
+        supersededCountsPublished = setup.apps.map { _ in 0 }
+        roundGauges = setup.apps.map { _ in RoundGauges() }
         tokenUses = setup.pools.map { _ in ProviderTokenUse() }
         log = KindLog(logger: setup.logger, events: setup.registry.events)
         traces = LaneTraces(

@@ -113,9 +113,12 @@ final class LaneMailbox: Sendable {
     /// A fetch returns thousands of records of one partition in a row, all for one lane. The inbox must have
     /// room for such a run, because the other lanes get no records while this inbox is full.
     static let inboxCapacity = 16_384
+    /// The most partitions that the lane's two cores have together.
+    static let partitionsMax = Delivery.partitionsMax + Audiences.partitionsMax
     /// The number of orders that may wait for the lane. Most orders are about one partition, and a lane takes all
-    /// orders at the beginning of a turn. So the ring has room for a rebalance with thousands of partitions.
-    static let ordersCapacity = 16_384
+    /// orders at the beginning of a turn. Even if it takes none meanwhile, the ring has room for a rebalance in which
+    /// each of its partitions is revoked, released and assigned again, and for as many ends of logs.
+    static let ordersCapacity = 4 * partitionsMax
     static let laneReportsCapacity = 16_384
     /// For each record that is in a lane, the producer has at most this many records without an acknowledgement.
     private static let reportsPerRecord = 3
@@ -139,7 +142,7 @@ final class LaneMailbox: Sendable {
     let laneReports = SingleProducerRing<LaneReport>(capacity: LaneMailbox.laneReportsCapacity)
     /// Reloaded settings that the lane has not taken yet. An order announces them.
     private let settings = Mutex<ReloadableSettings?>(nil)
-    let channelAnswers = ChannelAnswers()
+    let channelResponses = LaneChannelResponses()
     let wakeup: Wakeup
     /// When an APNs pool of the lane last began to work again, UNIX milliseconds. 0: none did since the Kafka
     /// thread last took this time.

@@ -41,9 +41,7 @@ private final class LanePoolResponses: PushHandler {
     /// `unowned` instead of `weak`, because Swift retains an object with weak references more slowly, and it retains
     /// the owner for every push.
     unowned var owner: LanePool?
-    /// Whether APNs refused the provider token, by the last response that shows this; nil before the first such
-    /// response.
-    private var isProviderTokenRefused: Bool?
+    private var providerTokenVerdict = ProviderTokenVerdict()
 
     init(number: Int, name: String, lane: Lane) {
         self.number = number
@@ -55,9 +53,9 @@ private final class LanePoolResponses: PushHandler {
         let disposition = PushResult.Disposition(response.disposition)
         lane.count(response, of: number)
         if response.acceptsProviderToken {
-            setProviderTokenRefused(false)
+            noteProviderToken(isRefused: false)
         } else if response.disposition == .providerRefused {
-            setProviderTokenRefused(true)
+            noteProviderToken(isRefused: true)
         }
         owner?.retryPermission.noteAnswer(disposition)
         let result = PushResult(
@@ -80,11 +78,8 @@ private final class LanePoolResponses: PushHandler {
         lane.requestTurnEnd()
     }
 
-    /// Writes to the worker's condition only if the state has changed, because all lanes share the condition under one
-    /// lock.
-    private func setProviderTokenRefused(_ isRefused: Bool) {
-        guard isProviderTokenRefused != isRefused else { return }
-        isProviderTokenRefused = isRefused
+    private func noteProviderToken(isRefused: Bool) {
+        guard providerTokenVerdict.mustWrite(isRefused: isRefused, now: lane.now) else { return }
         lane.setup.registry.condition.change { [number] in $0.isProviderTokenRefusedByPool[number] = isRefused }
     }
 
@@ -118,7 +113,8 @@ extension PushResult.Disposition {
 }
 
 extension Lane {
-    /// Gives each pool its waiting pushes until the pool refuses one.
+    /// Gives each pool its waiting pushes until the pool refuses one: first those of single commands, then those of
+    /// audiences.
     func performPushes() {
         for pool in pools where !pool.isFull {
             while let record = delivery.nextPush(pool.index, permitsRetry: pool.permitsRetry(now: now), now: now) {

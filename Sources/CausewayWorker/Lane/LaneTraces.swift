@@ -78,19 +78,19 @@ final class LaneTraces {
         return trace
     }
 
-    /// Returns the trace of a fan-out record whose range or broadcast has ended; nil if traces are not exported or this
-    /// trace is not sampled.
+    /// Returns the trace of a fan-out record whose range has ended; nil if traces are not exported or this trace is not
+    /// sampled.
     func finishedTrace(
         _ trace: CarriedTrace,
         _ range: FinishedRange,
-        application: Int,
+        appIndex: Int,
         atMilliseconds: Int64
     ) -> FinishedTrace? {
         guard ring != nil, trace.context.isSampled else { return nil }
         return FinishedTrace(
             trace,
             range,
-            application: application,
+            appIndex: appIndex,
             seed: seed,
             finishedMilliseconds: atMilliseconds
         )

@@ -7,7 +7,7 @@ import Observability
 import Redis
 
 /// Ends activities whose policy limits their lifetime, and starts them again if the policy says so. Claims
-/// the due activities in Redis' timetables of lifetimes, and produces a command for each. (R34)
+/// the due activities in Redis' timetables of lifetimes, and produces a command for each. (R35)
 ///
 /// Each worker has one keeper. A claim is a lease: no other worker claims the same activity before the lease
 /// ends, unless Redis loses the claim. The activity stays in its timetable until the command's result removes it, until

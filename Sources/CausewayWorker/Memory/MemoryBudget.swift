@@ -9,7 +9,7 @@ import Observability
 /// A backlog of any size fits. A lane that has used up its bytes takes no more records, so its inbox fills
 /// and the Kafka thread pauses its partitions.
 struct MemoryBudget: Equatable {
-    /// The least memory that is assumed for a process without a limit: enough for four lanes with about 80,000 commands
+    /// The least memory that is assumed for a process without a limit: enough for four lanes with about 60,000 commands
     /// each.
     static let defaultTotalBytes: Int64 = 1 << 30
     /// The part of a control group's limit that the budget uses, per cent. The rest is for memory that the
@@ -92,7 +92,7 @@ struct MemoryBudget: Equatable {
     // MARK: - Limits of a lane
 
     /// Returns how many records a lane may have: as many as fit into half of its bytes, at least 64, but at most
-    /// `configured`. This half is for the fixed-size part of each record.
+    /// `configured`. This half is for the fixed-size part of each record, and for the ring of delivery reports.
     func recordsMax(configured: Int) -> Int {
         let bytes = Int(laneBytes / 2) - LaneMailbox.audienceReportBytes
         return min(configured, max(64, bytes / (Delivery.bytesPerRecord + LaneMailbox.reportBytesPerRecord)))
@@ -108,8 +108,8 @@ struct MemoryBudget: Equatable {
     private static let bytesPerPageMin: Int64 = 4 << 10
     private static let bytesPerFanoutRecord: Int64 = 512
 
-    func pagesMax(configured: Int, applications: Int) -> Int {
-        max(2 * applications, min(configured, Int(audienceBytes / 2 / Self.bytesPerPageMin)))
+    func pagesMax(configured: Int, apps: Int) -> Int {
+        max(2 * apps, min(configured, Int(audienceBytes / 2 / Self.bytesPerPageMin)))
     }
 
     /// Returns the bytes for pages, at most half of the lane's audience memory.

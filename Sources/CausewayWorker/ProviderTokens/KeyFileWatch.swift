@@ -36,7 +36,8 @@ struct KeyFileWatch {
             let signedApps = apps.indices.filter { app in
                 apps[app].environments.contains { apps[app].key(for: $0) == key }
             }
-            return Entry(key: key, file: SigningKeyFile(path: key.file), source: source, apps: Set(signedApps))
+            let file = SigningKeyFile(path: key.file, lastRead: source.signingKey)
+            return Entry(key: key, file: file, source: source, apps: Set(signedApps))
         }
         self.registry = registry
         self.log = log

@@ -16,8 +16,8 @@ actor SharedProviderTokens {
     static let signingPollInterval = Duration.milliseconds(200)
     /// How long the lease to sign a shared token lasts. Only the worker that has the lease signs this token.
     static let leaseMilliseconds: Int64 = 10_000
-    /// The most polls before the first push, while another worker is signing. If there is no shared token then, this
-    /// worker signs a token of its own.
+    /// The most polls before the first push, while another worker is signing. If there is no shared token after them,
+    /// this worker signs a token of its own.
     static let firstPollsMax = 15
 
     private let executor = BlockingExecutor(label: "fleet tokens")
@@ -97,6 +97,7 @@ actor SharedProviderTokens {
                 nextStep = ProviderTokenRenewal.stepWithoutLease(
                     storedToken,
                     inUseIssuedAtSeconds: sharingState.inUseIssuedAtSeconds,
+                    refusedIssuedAtSeconds: sharingState.refusedIssuedAtSeconds,
                     unixSeconds: unixSeconds
                 )
             }

@@ -2,10 +2,10 @@
 /// while the activity has a wait, such as the spacing after its last push.
 struct ActivitySlot: BitwiseCopyable {
     fileprivate let hash: UInt64
-    let application: UInt16
+    let appIndex: UInt16
     fileprivate(set) var phase = ActivityPhase.idle
-    /// How many attempts in a row failed for a reason that only delays a push (R18), whatever state the push
-    /// brought. Each failure lengthens the next wait.
+    /// How many attempts in a row failed for a reason that only delays a push (R18), whatever state the push brought.
+    /// Each failure lengthens the next wait, up to a maximum.
     private(set) var serviceFaults: UInt8 = 0
     fileprivate let identifierBlock: Arena.Block
     fileprivate let identifierCount: Int
@@ -16,7 +16,7 @@ struct ActivitySlot: BitwiseCopyable {
     /// The slot of the last command whose alert a newer state of this activity carried. The index is used
     /// only to prefetch that slot, so the slot may have been freed.
     var lastRider: UInt32 = .max
-    /// The pool of the activity's pushes, or `unknownEnvironment` while its environment is not known.
+    /// The pool of the activity's pushes, or `unknownEnvironment` while the activity's environment is not known.
     var poolKind = PoolKey.Kind.unknownEnvironment
     /// The pool from which the current command took its credit.
     var creditedPoolKind = PoolKey.Kind.unknownEnvironment
@@ -79,7 +79,7 @@ struct Activities: ~Copyable {
     private var timers: TimerWheel
     /// Activities whose timers fired and whose next step has not run yet.
     private var dueActivities: IndexQueue<UInt32>
-    private var awakenedActivities: IndexQueue<UInt32>
+    private var activitiesToBegin: IndexQueue<UInt32>
     private var activitiesAwaitingReadAhead: IndexQueue<UInt32>
 
     init(limit: Int, seed: UInt64, now: Moment) {
@@ -87,7 +87,7 @@ struct Activities: ~Copyable {
         self.seed = seed
         timers = TimerWheel(startMilliseconds: now.monotonicMilliseconds)
         dueActivities = IndexQueue(limit: limit)
-        awakenedActivities = IndexQueue(limit: limit)
+        activitiesToBegin = IndexQueue(limit: limit)
         activitiesAwaitingReadAhead = IndexQueue(limit: limit)
     }
 
@@ -106,10 +106,10 @@ struct Activities: ~Copyable {
     func address(of activity: UInt32) -> UnsafePointer<ActivitySlot> { slots.address(of: activity) }
 
     /// Returns the activity with this id, and adds the activity if it is not known.
-    mutating func findOrAdd(_ application: UInt16, _ identifier: UnsafeRawBufferPointer) -> UInt32 {
-        let hash = activityHash(seed: seed, application: application, identifier: identifier)
+    mutating func findOrAdd(_ appIndex: UInt16, _ identifier: UnsafeRawBufferPointer) -> UInt32 {
+        let hash = activityHash(seed: seed, appIndex: appIndex, identifier: identifier)
         let existing = table.find(hash) { index in
-            slots[index].application == application && isEqual(slots[index].identifier, identifier)
+            slots[index].appIndex == appIndex && isEqual(slots[index].identifier, identifier)
         }
         if let existing { return existing }
         let block = identifiers.allocate(identifier.count)
@@ -117,7 +117,7 @@ struct Activities: ~Copyable {
         let index = slots.allocate(
             ActivitySlot(
                 hash: hash,
-                application: application,
+                appIndex: appIndex,
                 identifierBlock: block,
                 identifierCount: identifier.count
             )
@@ -144,7 +144,7 @@ struct Activities: ~Copyable {
         precondition(!phase.hasTimer)
         changePhase(to: phase, activity)
         switch phase {
-        case .awakened: awakenedActivities.append(activity)
+        case .queuedToBegin: activitiesToBegin.append(activity)
         case .awaitingReadAhead: activitiesAwaitingReadAhead.append(activity)
         default: break
         }
@@ -157,7 +157,7 @@ struct Activities: ~Copyable {
         timers.set(activity, dueMilliseconds: untilMilliseconds)
     }
 
-    /// Makes a command the current command of an idle activity, in a phase that has a credit.
+    /// Makes a command the current command of an idle activity, in a phase with a credit.
     @inline(__always)
     mutating func enter(_ phase: ActivityPhase, _ activity: UInt32, with record: UInt32) {
         precondition(slots[activity].phase == .idle && phase.holdsCredit)
@@ -177,14 +177,15 @@ struct Activities: ~Copyable {
         if !next.mayHaveCurrentCommand { slot.pointee.currentCommand = .max }
     }
 
-    /// Removes the next awakened activity from its queue and makes it idle.
-    mutating func popAwakened() -> UInt32? {
-        guard let activity = awakenedActivities.popFirst() else { return nil }
+    /// Removes the next activity that is queued to begin and makes it idle.
+    mutating func popQueuedToBegin() -> UInt32? {
+        guard let activity = activitiesToBegin.popFirst() else { return nil }
         enter(.idle, activity)
         return activity
     }
 
-    /// Removes the next activity that waits for the end of reading ahead and makes it idle.
+    /// Takes the next activity out of the queue of those that wait for the end of reading ahead, and makes it idle; nil
+    /// if none waits.
     mutating func popAwaitingReadAhead() -> UInt32? {
         guard let activity = activitiesAwaitingReadAhead.popFirst() else { return nil }
         enter(.idle, activity)

@@ -1,7 +1,7 @@
 /// What an activity waits for. Only `Activities.enter` changes a phase. It traps, in release builds too, on a
 /// change that is not listed here.
 ///
-///     idle ─► awakened, paused,  awaitingReadAhead or awaitingCredit ─► idle
+///     idle ─► queuedToBegin, paused,  awaitingReadAhead or awaitingCredit ─► idle
 ///
 ///     idle ─► lookingUpToken ─► admitting ─► ready ◄─► inFlight ─► idle
 ///
@@ -14,18 +14,20 @@
 ///     ready ─► awaitingService                   the pool does not permit the retry
 ///
 /// Every phase with a current command except `retiring` also leads back to `idle`: when the command is finished, put
-/// back or dropped. In the comments of the cases, *Next* names the next phases.
+/// back, deferred or dropped, or when its alert begins to wait for a carrier. In the comments of the cases, *Next*
+/// names the next phases.
 enum ActivityPhase: UInt8 {
-    /// Nothing is under way. An activity is idle only within one call, in which `beginNextCommand` decides
-    /// the next phase. Next: `lookingUpToken` or `admitting` when a command may be sent now; `awaitingCredit`
-    /// or `awaitingReadAhead` when it must wait; `paused` when nothing may be sent until a time; `awakened`
-    /// when the activity is new. The slot is freed if no command waits and the activity has no wait.
+    /// Nothing is under way. Usually an activity is idle only within one call, in which `beginNextCommand` decides the
+    /// next phase. While Redis is asked about its deferred lifetime command, an activity may be idle for longer. Next:
+    /// `lookingUpToken` or `admitting` when a command may be sent now; `awaitingCredit` or `awaitingReadAhead` when it
+    /// must wait; `paused` when nothing may be sent until a time; `queuedToBegin` when the activity is new. The slot is
+    /// freed if no command waits and the activity has no wait.
     case idle
-    /// Has a command that was received in the batch that is being read. Next: `idle` at the end of the batch.
-    case awakened
-    /// The activity waits until its spacing has ended, until a deferred command is read again or its pause is over, or
-    /// until a rider's carrier is read. The timer is set. Next: `idle` when the timer fires; `awakened` when a command
-    /// arrives after the spacing.
+    /// A command has just joined the waiting list. Next: `idle`, in `endBatch`, which then begins the command.
+    case queuedToBegin
+    /// The activity waits until its spacing has ended, until a deferred command is read again, until the pause of such
+    /// a command is over, or until a rider's carrier is read. The timer is set. Next: `idle` when the timer fires;
+    /// `queuedToBegin` when a command arrives after the spacing.
     case paused
     /// A command may be sent, but the lane reads ahead (R21). Next: `idle` when reading ahead ends.
     case awaitingReadAhead
@@ -49,22 +51,22 @@ enum ActivityPhase: UInt8 {
     /// Admitted with a timestamp and a token, waiting for a free stream. Next: `inFlight`; `awaitingService`
     /// for a retry that the pool does not permit.
     case ready
-    /// The push was passed to a stream and is not answered. Next: `ready` when no stream took it. APNs'
-    /// answer leads to `retiring`, `limiting`, `backingOff` or `awaitingService`.
+    /// `nextPush` has returned the push, and its result is not known yet. Next: `ready` when no stream took the push.
+    /// The result leads to `retiring`, `limiting`, `backingOff` or `awaitingService`.
     case inFlight
     /// APNs answered that the token is dead or unknown. Redis retires the token, and the invalidation is being
     /// produced. Next: `holding` when both are acknowledged.
     case retiring
-    /// APNs limits the pushes to the token, and Redis records the limit. Next: `awaitingService`, or `idle` when a
-    /// newer state replaces the command or the command is deferred.
+    /// APNs limits the pushes to the token, and Redis records the limit. Next: `awaitingService`.
     case limiting
-    /// APNs did not process the push, and the push is retried soon. The timer is set. Next: `ready`;
-    /// `admitting` for a start; `awakened` or `paused` when a newer state replaces the command.
+    /// The push's result was `retryNow`, and the push is retried soon. The timer is set. Next: `ready`; `admitting` for
+    /// a start; `queuedToBegin` or `paused` when a newer state replaces the command.
     case backingOff
     /// The push of the current command failed for a reason that only delays it (R18), or the pool's retry budget is
     /// empty. The command waits for the timer and has no credit. Attempts have no limit: the command may enter this
     /// phase again after each failed attempt. Next: `idle`, so that Redis admits the command again when its turn comes;
-    /// for a start `admitting` or `awaitingCredit`; `awakened` or `paused` when a newer state replaces the command.
+    /// for a start `admitting` or `awaitingCredit`; `queuedToBegin` or `paused` when a newer state replaces the
+    /// command.
     case awaitingService
 
     // Each of these properties tests one bit and is inlined: an activity enters eight phases for each command
@@ -101,15 +103,15 @@ enum ActivityPhase: UInt8 {
 
     @inline(__always)
     private var nextPhases: UInt16 {
-        let (idle, awakened, paused) = (Self.idle.mask, Self.awakened.mask, Self.paused.mask)
+        let (idle, queuedToBegin, paused) = (Self.idle.mask, Self.queuedToBegin.mask, Self.paused.mask)
         let (awaitingCredit, lookingUpToken, admitting) = (
             Self.awaitingCredit.mask, Self.lookingUpToken.mask, Self.admitting.mask
         )
         let (holding, ready, awaitingService) = (Self.holding.mask, Self.ready.mask, Self.awaitingService.mask)
         return switch self {
-        case .idle: awakened | paused | Self.awaitingReadAhead.mask | awaitingCredit | lookingUpToken | admitting
-        case .awakened, .awaitingReadAhead, .registering: idle
-        case .paused: idle | awakened
+        case .idle: queuedToBegin | paused | Self.awaitingReadAhead.mask | awaitingCredit | lookingUpToken | admitting
+        case .queuedToBegin, .awaitingReadAhead, .registering: idle
+        case .paused: idle | queuedToBegin
         case .awaitingCredit: idle | admitting
         case .lookingUpToken: idle | admitting | holding
         case .admitting: idle | ready | holding | Self.registering.mask
@@ -118,8 +120,8 @@ enum ActivityPhase: UInt8 {
         case .retiring: holding
         case .inFlight: idle | ready | Self.retiring.mask | Self.limiting.mask | Self.backingOff.mask | awaitingService
         case .limiting: idle | awaitingService
-        case .backingOff: idle | ready | admitting | awakened | paused
-        case .awaitingService: idle | admitting | awaitingCredit | awakened | paused
+        case .backingOff: idle | ready | admitting | queuedToBegin | paused
+        case .awaitingService: idle | admitting | awaitingCredit | queuedToBegin | paused
         }
     }
 }

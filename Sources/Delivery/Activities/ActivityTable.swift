@@ -1,4 +1,4 @@
-/// Finds an activity's slot by its hash: a table of indices with open addressing and linear probing, at most
+/// Finds an activity's slot by the hash of its id: a table of indices with open addressing and linear probing, at most
 /// half full.
 ///
 /// The table has only hashes and indices. The caller owns the ids and compares them.
@@ -80,11 +80,10 @@ struct ActivityTable: ~Copyable {
     private static var emptyBucket: Bucket { Bucket(hash: 0, index: .max) }
 }
 
-/// Mixes an app's index and an activity's id into a hash for the table. The ids themselves are always
-/// compared, so the quality of the hash affects speed only. The seed keeps producers from choosing ids that
-/// collide.
-func activityHash(seed: UInt64, application: UInt16, identifier: UnsafeRawBufferPointer) -> UInt64 {
-    var hash = seed ^ (UInt64(application) &* 0x9E37_79B9_7F4A_7C15)
+/// Mixes an app's index and an activity's id into a hash for the table. If two hashes are equal, the ids themselves are
+/// compared. So the quality of the hash affects speed only. The seed keeps producers from choosing ids that collide.
+func activityHash(seed: UInt64, appIndex: UInt16, identifier: UnsafeRawBufferPointer) -> UInt64 {
+    var hash = seed ^ (UInt64(appIndex) &* 0x9E37_79B9_7F4A_7C15)
     var position = 0
     while position + 8 <= identifier.count {
         hash = mixed(hash ^ identifier.loadUnaligned(fromByteOffset: position, as: UInt64.self))

@@ -2,15 +2,19 @@ import LiveActivity
 
 /// Begins an activity's next command, makes the activity wait, or removes it.
 extension Delivery {
-    /// Ends a batch of `receive` calls and begins the activities that the batch awakened. By then, newer
-    /// states of the batch have replaced older ones.
+    /// Ends a batch of `receive` calls and begins the activities that have got a command since the last batch. By now,
+    /// newer states of the batch have replaced older ones.
     public mutating func endBatch(now: Moment) {
-        while let activity = activities.popAwakened() { beginNextCommand(of: activity, now: now) }
+        while let activity = activities.popQueuedToBegin() { beginNextCommand(of: activity, now: now) }
     }
 
     /// Advances the core to the time `now`. Begins the next command of each activity whose wait is over, or retries
-    /// its current one. Also defers commands, ends reading ahead, and frees blocks.
+    /// its current one. Also ends the pauses of store calls and productions, defers commands, ends reading
+    /// ahead, and frees blocks.
     public mutating func advance(now: Moment) {
+        storeQueue.endPausesIfDue(now: now)
+        productions.endPauseIfDue(now: now)
+        deferrals.endPauseIfDue(now: now)
         advanceReadAhead(now: now)
         if readAheadCheckDueMilliseconds <= now.monotonicMilliseconds { readAheadCheckDueMilliseconds = .max }
         if recordsAwaitingStore > 0 { storeWatch.noteWaiting(now: now) }
@@ -80,11 +84,10 @@ extension Delivery {
         activities[activity].poolKind = PoolKey.Kind(records[head].environment)
     }
 
-    /// Takes a credit of the activity's pool, or makes the activity wait for a credit. A credit permits one
-    /// push in flight.
+    /// Takes a credit of the activity's pool, or makes the activity wait for a credit.
     /// - Returns: false if the activity waits.
     mutating func takeCredit(_ activity: UInt32, now: Moment) -> Bool {
-        let poolKey = pools.poolKey(of: activities[activity].application, activities[activity].poolKind)
+        let poolKey = pools.poolKey(of: activities[activity].appIndex, activities[activity].poolKind)
         guard pools.takeCredit(of: poolKey) else {
             activities.enter(.awaitingCredit, activity)
             pools.appendAwaitingCredit(activity, of: poolKey, now: now)
@@ -105,7 +108,7 @@ extension Delivery {
     }
 
     private mutating func moveCredit(of activity: UInt32, to poolKey: PoolKey, now: Moment) -> Bool {
-        let previousKey = PoolKey(application: poolKey.application, kind: activities[activity].creditedPoolKind)
+        let previousKey = PoolKey(appIndex: poolKey.appIndex, kind: activities[activity].creditedPoolKind)
         guard pools.moveCredit(from: previousKey, to: poolKey) else { return false }
         activities[activity].creditedPoolKind = poolKey.kind
         beginActivitiesAwaitingCredit(of: previousKey, now: now)
@@ -156,8 +159,8 @@ extension Delivery {
         return min(pauseEnd, now.monotonicMilliseconds + configuration.deferAfterMilliseconds / 2)
     }
 
-    /// Ends the turn of the current command, which is finished or put back: returns its credit and begins the
-    /// activity's next command.
+    /// Ends the turn of the current command: returns its credit and begins the activity's next command. The caller has
+    /// finished the command, put it back, or made it wait for a carrier.
     mutating func endCurrent(_ activity: UInt32, now: Moment) {
         let hadCredit = activities[activity].phase.holdsCredit
         activities.enter(.idle, activity)
@@ -180,7 +183,7 @@ extension Delivery {
     /// Returns the activity's credit to its pool, and begins activities that wait for one.
     mutating func returnCredit(of activity: UInt32, now: Moment) {
         let poolKey = PoolKey(
-            application: activities[activity].application,
+            appIndex: activities[activity].appIndex,
             kind: activities[activity].creditedPoolKind
         )
         pools.returnCredit(of: poolKey)

@@ -1,8 +1,8 @@
 import LiveActivity
 
-/// Passes commands to audiences and to channels on to the core of audiences, which decides about them. This core reads
-/// the records of these commands and writes their results, except for commands that were fanned out. In the comments,
-/// a command to an audience may also be one to a channel.
+/// Hands over commands that address an audience or a channel. The core of audiences decides about them. This core reads
+/// the records of these commands and writes their results, except for commands that were fanned out. In the comments, a
+/// command to an audience may also be one to a channel.
 ///
 /// What must hold: each record that the core of audiences took is passed to `handoverEnded` exactly once.
 /// Until then its slot, body and texts stay in memory, and its offset is not settled.
@@ -18,17 +18,17 @@ extension Delivery {
         // In the slot of a command to an audience, two fields have another content: `subject` is the audience or
         // channel, and `device` is the template of the activities' ids.
         var fields = command
-        let isOfChannel = !command.channel.isAbsent
+        let addressesChannel = !command.channel.isAbsent
         (fields.activity, fields.device) = (
-            isOfChannel ? command.channel : command.audience, command.activity
+            addressesChannel ? command.channel : command.audience, command.activity
         )
         fill(record, with: fields, from: value, trace: trace, droppedFields: droppedFields)
         records.setBody(of: record, to: command, from: value, dictionaryNumber: lastAps.dictionaryNumber)
         if records[record].isReadAgain { removeAlert(ofRecordReadAgain: record) }
         completeIdentifier(of: record)
         records[record].requestsChannel = command.requestsChannel
-        records[record].isOfChannel = isOfChannel
-        if isOfChannel { records[record].environment = command.environment ?? .production }
+        records[record].addressesChannel = addressesChannel
+        if addressesChannel { records[record].environment = command.environment ?? .production }
         records[record].kind = .audienceCommand
         records.enter(.handedOver, record)
         if records[record].isReadAgain { handoversReadAgain.append(record) } else { handovers.append(record) }
@@ -37,8 +37,8 @@ extension Delivery {
     /// The next command for the core of audiences; nil if there is none now. The command stays first until
     /// `handoverTaken`.
     ///
-    /// While the lane reads ahead, all commands wait. When reading ahead ends, the core of audiences gets the
-    /// newest command of each audience together with the older commands that it replaces. (R21)
+    /// While the lane reads ahead, all commands wait. When reading ahead ends, the core of audiences gets all of them
+    /// together, so that an audience's newest command replaces the older ones. (R21)
     ///
     /// A command that is read again because Redis lost data waits while `membersAreComplete` is false. Newer commands
     /// do not wait behind it.

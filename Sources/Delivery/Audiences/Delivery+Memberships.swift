@@ -4,8 +4,8 @@ import LiveActivity
 ///
 /// A member's record in Redis has two lists: the audiences that the member is in, and the audiences that it
 /// left and that may not know this yet. A change has three steps:
-/// - A registration, a tombstone, an accepted end or a dead token changes the member's record.
-/// - The core of audiences notifies the audiences.
+/// - A registration, a tombstone, an accepted end or a token that APNs refused changes the member's record.
+/// - The core of audiences notifies the audiences. An audience that refuses the change for good counts as notified.
 /// - If the member left audiences, Redis records that these are notified.
 ///
 /// If a worker dies between two steps, nothing is lost: the Kafka record is read again, or the next reply
@@ -37,14 +37,14 @@ extension Delivery {
     /// Removes the change that `nextMembershipChange` named, because the core of audiences has taken it.
     public mutating func membershipChangeTaken() { membershipChanges.removeFirst() }
 
-    /// Continues the record whose change was taken. Called when all audiences of the change have been
-    /// notified.
+    /// Called when all audiences of a taken change have been notified. If the member left audiences, asks Redis to
+    /// record this. Otherwise ends the change and continues its record.
     public mutating func membershipChanged(_ member: ChangingMember, now: Moment) {
         let record = member.record
         guard membershipChanges.departures(of: member) == nil else {
             let purpose: StoreTicket.Purpose =
                 member.kind == .activity ? .confirmActivityDepartures : .confirmDeviceDepartures
-            call(purpose, record, application: member.application)
+            call(purpose, record, appIndex: member.appIndex)
             return acknowledge(record)
         }
         let change = membershipChanges.end(member)
@@ -55,8 +55,8 @@ extension Delivery {
     /// Begins a change if a reply names audiences that the member left and that may not know this yet.
     mutating func noteDepartures(_ ticket: StoreTicket, _ departures: UnsafeRawBufferPointer) {
         let member = ChangingMember(ticket, records[ticket.record])
-        // A record can have two calls for one member, but one change is enough. The second reply names the
-        // same audiences, or a later reply names them again.
+        // A record can have two calls for one member, but one change is enough: Redis names the audiences in each
+        // reply until they are confirmed. The reply to `throttle` begins none, because the command is admitted again.
         guard ticket.purpose != .throttle, !membershipChanges.has(member), AudienceDepartures(departures) != nil else {
             return
         }
@@ -85,7 +85,7 @@ extension Delivery {
             // had no room for the held command. The lane makes the registration again later.
             records[record].awaitAcknowledgement()
             recordsAwaitingStore += 1
-            storeQueue.setAside(StoreTicket(.register, application: slot.pointee.application, record: record), now: now)
+            storeQueue.setAside(StoreTicket(.register, appIndex: slot.pointee.appIndex, record: record), now: now)
             return true
         }
         let joins =

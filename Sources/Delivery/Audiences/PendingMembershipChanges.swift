@@ -3,13 +3,13 @@ import LiveActivity
 /// The changes of members' audiences that have begun. A change stays here until its audiences are notified
 /// and, if the member left some, Redis has recorded this. (R27)
 struct PendingMembershipChanges: ~Copyable {
-    /// What the record does next when the audiences of its change are notified.
+    /// What the record does next when its change ends.
     enum Continuation: UInt8 {
         /// The record waits for its other acknowledgements. The change was one of them.
         case awaitAcknowledgements
         /// The record is a tombstone. It settles if it has no other call or change outstanding.
         case settleTombstone
-        /// The record is a registration, and no command is held for its token. It settles.
+        /// The record is a registration that is stale, or for whose token no command is held. It settles.
         case settle
         /// The record is a registration, and a command may be held for its token. The lane makes the
         /// registration again, because the second reply brings the held command.
@@ -82,7 +82,7 @@ extension ChangingMember {
     /// The member that a call `confirmActivityDepartures` or `confirmDeviceDepartures` is about.
     init(_ ticket: StoreTicket) {
         let kind: StoreSubjectKind = ticket.purpose == .confirmDeviceDepartures ? .device : .activity
-        self.init(record: ticket.record, application: ticket.application, kind: kind)
+        self.init(record: ticket.record, appIndex: ticket.appIndex, kind: kind)
     }
 
     /// The activity or device that a call of the record in `slot` is about.
@@ -96,10 +96,10 @@ extension ChangingMember {
                 .checkLifetime:
                 .activity
             }
-        self.init(record: ticket.record, application: ticket.application, kind: kind)
+        self.init(record: ticket.record, appIndex: ticket.appIndex, kind: kind)
     }
 
     init(_ record: UInt32, _ slot: RecordSlot, _ kind: StoreSubjectKind) {
-        self.init(record: record, application: slot.application, kind: kind)
+        self.init(record: record, appIndex: slot.appIndex, kind: kind)
     }
 }

@@ -15,39 +15,39 @@ extension Delivery {
         index: UInt32,
         record: IncomingRecord
     ) -> Bool {
-        let application = records[index].application
+        let appIndex = records[index].appIndex
         guard
             let mismatch = contracts.mismatch(
                 of: command,
-                application,
+                appIndex,
                 dictionaryNumber: lastAps.dictionaryNumber,
                 in: value
             )
         else { return false }
-        return handle(mismatch, of: command, application, from: record, value, index)
+        return handle(mismatch, of: command, appIndex, from: record, value, index)
     }
 
-    /// Counts a command that does not fit its app's contract. Rejects it, unless the app is configured to get
-    /// only a warning.
+    /// Counts a command that does not fit its app's contract. Rejects it. If the app is configured to get only a
+    /// warning, keeps the warning instead, unless one is already kept.
     /// - Returns: whether the command was rejected.
     @inline(never)
     mutating func handle(
         _ mismatch: ContractMismatch,
         of command: Command,
-        _ application: UInt16,
+        _ appIndex: UInt16,
         from record: IncomingRecord,
         _ value: UnsafeRawBufferPointer,
         _ index: UInt32
     ) -> Bool {
-        countUndecodableCommand(application)
-        let rejectsMismatches = contracts.rejectsMismatches(application)
+        countUndecodableCommand(appIndex)
+        let rejectsMismatches = contracts.rejectsMismatches(appIndex)
         // The message of a dead letter may quote the value, because the dead letters' topic has whole records
         // anyway. The message of a warning goes to the log, which must not have personal data.
         if rejectsMismatches || contractWarning == nil {
             let message = contracts.message(
                 mismatch,
                 of: command,
-                application,
+                appIndex,
                 in: value,
                 showsValue: rejectsMismatches
             )
@@ -56,7 +56,7 @@ extension Delivery {
                 return true
             }
             contractWarning = ContractWarning(
-                application: Int(application),
+                appIndex: Int(appIndex),
                 source: source(of: index),
                 message: message
             )
@@ -76,7 +76,7 @@ extension Delivery {
 /// A command that is not rejected although no phone could decode it, because its app is configured to get only a
 /// warning.
 public struct ContractWarning: Equatable, Sendable {
-    public var application: Int
+    public var appIndex: Int
     /// Where the command was read first: topic, partition and offset.
     public var source: String
     /// What does not fit the contract: the path in the content, what is there, and what the contract expects; or the

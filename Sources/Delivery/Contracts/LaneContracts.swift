@@ -6,12 +6,12 @@ struct LaneContracts: ~Copyable {
     /// of the digest are the index.
     static let fittingDigestsMax = 4_096
 
-    private struct ApplicationContract: BitwiseCopyable {
+    private struct AppContract: BitwiseCopyable {
         /// Nil: the app has no contract.
         var contract: UnmanagedContract?
         var rejectsMismatches: Bool
-        /// Mixed into digests, so that equal states of two apps have different digests. Random, so that no
-        /// producer can choose states that replace each other in the table.
+        /// Mixed into digests, so that equal states of two apps have different digests. Made from the random number of
+        /// the lane.
         var salt: UInt64
     }
 
@@ -25,7 +25,7 @@ struct LaneContracts: ~Copyable {
         var mismatch: ContractMismatch?
     }
 
-    private let applicationContracts: [ApplicationContract]
+    private let appContracts: [AppContract]
     /// Whether any app has a contract.
     let isAnyConfigured: Bool
     /// The digests of states that fit. Some bits of a digest select two neighbouring entries. The first of the two has
@@ -40,19 +40,19 @@ struct LaneContracts: ~Copyable {
     private(set) var comparedStates: UInt64 = 0
     /// The number that `ApsCache` gave to the last `aps` dictionary that fits (0: none), and the app of its command.
     private var lastDictionaryNumber: UInt64 = 0
-    private var lastApplication: UInt16 = 0
+    private var lastAppIndex: UInt16 = 0
 
     /// - Parameter salt: a random number, different in each lane.
-    init(_ applications: [DeliveryConfiguration.Application], salt: UInt64) {
-        applicationContracts = applications.enumerated()
-            .map { position, application in
-                ApplicationContract(
-                    contract: application.contract.map { UnmanagedContract(copying: $0.contract) },
-                    rejectsMismatches: application.contract?.rejectsMismatches ?? false,
+    init(_ apps: [DeliveryConfiguration.App], salt: UInt64) {
+        appContracts = apps.enumerated()
+            .map { position, app in
+                AppContract(
+                    contract: app.contract.map { UnmanagedContract(copying: $0.contract) },
+                    rejectsMismatches: app.contract?.rejectsMismatches ?? false,
                     salt: (salt | 1) &* (UInt64(position) &* 2 &+ 1)
                 )
             }
-        isAnyConfigured = applications.contains { $0.contract != nil }
+        isAnyConfigured = apps.contains { $0.contract != nil }
         fittingDigests = .allocate(capacity: isAnyConfigured ? Self.fittingDigestsMax : 0)
         fittingDigests.initialize(repeating: 0)
         recentMismatches = .allocate(capacity: isAnyConfigured ? Self.recentMismatchesMax : 0)
@@ -61,7 +61,7 @@ struct LaneContracts: ~Copyable {
     }
 
     deinit {
-        for application in applicationContracts { application.contract?.deallocate() }
+        for app in appContracts { app.contract?.deallocate() }
         fittingDigests.deallocate()
         recentMismatches.deallocate()
     }
@@ -76,33 +76,33 @@ struct LaneContracts: ~Copyable {
     ///   (``ApsCache``)
     mutating func mismatch(
         of command: Command,
-        _ application: UInt16,
+        _ appIndex: UInt16,
         dictionaryNumber: UInt64,
         in record: UnsafeRawBufferPointer
     ) -> ContractMismatch? {
-        guard let contract = applicationContracts[Int(application)].contract else { return nil }
-        if dictionaryNumber == lastDictionaryNumber, application == lastApplication { return nil }
-        if !templates.hasMatched(command, ofApp: application),
-            let mismatch = mismatch(ofUnmatched: command, application, contract, in: record)
+        guard let contract = appContracts[Int(appIndex)].contract else { return nil }
+        if dictionaryNumber == lastDictionaryNumber, appIndex == lastAppIndex { return nil }
+        if !templates.hasMatched(command, ofApp: appIndex),
+            let mismatch = mismatch(ofUnmatched: command, appIndex, contract, in: record)
         {
             return mismatch
         }
-        (lastDictionaryNumber, lastApplication) = (dictionaryNumber, application)
+        (lastDictionaryNumber, lastAppIndex) = (dictionaryNumber, appIndex)
         return nil
     }
 
     private mutating func mismatch(
         ofUnmatched command: Command,
-        _ application: UInt16,
+        _ appIndex: UInt16,
         _ contract: UnmanagedContract,
         in record: UnsafeRawBufferPointer
     ) -> ContractMismatch? {
-        let digest = command.contractDigest(in: record) ^ applicationContracts[Int(application)].salt
+        let digest = command.contractDigest(in: record) ^ appContracts[Int(appIndex)].salt
         let index = Int(truncatingIfNeeded: digest & UInt64(Self.fittingDigestsMax &- 2))
         if digest != 0, fittingDigests[index] == digest || fittingDigests[index &+ 1] == digest { return nil }
-        if !templates.hasTemplate(command, ofApp: application, in: record),
+        if !templates.hasTemplate(command, ofApp: appIndex, in: record),
             let mismatch = rememberedMismatch(digest, of: command)
-                ?? compareWithShapes(command, application, contract, digest, record)
+                ?? compareWithShapes(command, appIndex, contract, digest, record)
         {
             return mismatch
         }
@@ -110,9 +110,8 @@ struct LaneContracts: ~Copyable {
         return nil
     }
 
-    /// Returns why a state that was compared before does not fit; nil: the state must be compared. A start is
-    /// compared each time: its mismatch may be in its attributes, whose position differs from record to
-    /// record.
+    /// Returns why a state that was compared before does not fit; nil: the state must be compared. A start's mismatch
+    /// is not used again: it may be in the attributes, whose position differs from record to record.
     private func rememberedMismatch(_ digest: UInt64, of command: Command) -> ContractMismatch? {
         let index = Int(truncatingIfNeeded: digest & UInt64(Self.recentMismatchesMax &- 1))
         guard command.event != .start, recentMismatches[index].digest == digest,
@@ -127,14 +126,14 @@ struct LaneContracts: ~Copyable {
     @inline(never)
     private mutating func compareWithShapes(
         _ command: Command,
-        _ application: UInt16,
+        _ appIndex: UInt16,
         _ contract: UnmanagedContract,
         _ digest: UInt64,
         _ record: UnsafeRawBufferPointer
     ) -> ContractMismatch? {
         comparedStates &+= 1
         do throws(ContractMismatch) {
-            try templates.check(command, ofApp: application, contract, in: record)
+            try templates.check(command, ofApp: appIndex, contract, in: record)
             return nil
         } catch {
             var mismatch = error
@@ -145,16 +144,16 @@ struct LaneContracts: ~Copyable {
         }
     }
 
-    func rejectsMismatches(_ application: UInt16) -> Bool { applicationContracts[Int(application)].rejectsMismatches }
+    func rejectsMismatches(_ appIndex: UInt16) -> Bool { appContracts[Int(appIndex)].rejectsMismatches }
 
     func message(
         _ mismatch: ContractMismatch,
         of command: Command,
-        _ application: UInt16,
+        _ appIndex: UInt16,
         in record: UnsafeRawBufferPointer,
         showsValue: Bool
     ) -> String {
-        applicationContracts[Int(application)].contract?.message(mismatch, command, in: record, showsValue: showsValue)
+        appContracts[Int(appIndex)].contract?.message(mismatch, command, in: record, showsValue: showsValue)
             ?? ""
     }
 }

@@ -1,10 +1,10 @@
 import LiveActivity
 import Numbers
 
-/// Defers commands that cannot be sent soon, so that they leave their partition. The lane writes such a
-/// command to the deferred topic. When Kafka acknowledges the write, the command's offset is settled without
-/// a result. The command is read again after `deferredDelayMilliseconds`, and is an ordinary command from
-/// then on.
+/// Defers commands that cannot be sent soon, so that they leave their partition. The lane writes such a command to the
+/// deferred topic. When Kafka acknowledges the write, the command's offset is settled without a result. The command is
+/// read again after `deferredDelayMilliseconds`, or earlier if a blocked pool works again. Then it waits for its turn
+/// like any other command.
 ///
 /// A command is deferred when it has been in the lane for `deferAfterMilliseconds` and will probably not be
 /// sent within `deferredDelayMilliseconds`. The lane expects this for three reasons:
@@ -26,9 +26,9 @@ import Numbers
 /// - The deferred record has all that its next reading needs (`Deferral`): the claim of a start, the token
 ///   that the command brought, the superseded commands that it counts, and the alert that it carries. When
 ///   the write is acknowledged, the command's rider is finished.
-/// - While a pool is blocked, an activity has one deferred command at a time. A newer state waits in the lane
-///   until the deferred one is read again, then replaces it and carries its alert. Otherwise an outage would
-///   leave one deferred copy for each state. In a lane with many activities, newer states do not wait.
+/// - While a pool is blocked, an activity has one deferred state at a time. A newer state waits in the lane until the
+///   deferred one is read again or is late. It then replaces the deferred one and carries its alert. Otherwise an
+///   outage would leave one deferred copy for each state. In a lane with many activities, newer states do not wait.
 /// - A command that a registration released is deferred with the registration as its source, and the registration's
 ///   offset is settled. When the deferred record is read, Redis admits the command again, although Redis already has
 ///   its version. A held start is deferred together with the token that released it. When the start is finished, the
@@ -47,7 +47,7 @@ extension Delivery {
     private static var checkIntervalMilliseconds: Int64 { 500 }
     /// Replaces a longer `deferAfterMilliseconds` for a command that was deferred before, and while the lane
     /// is more than half full.
-    private static var earlyOverdueAfterMilliseconds: Int64 { 1_000 }
+    private static var shortDeferAfterMilliseconds: Int64 { 1_000 }
     /// The longest pause that the configuration allows. A longer pause is cut: it can only come from a wrong clock, or
     /// from a header that no worker wrote.
     private static var pauseMillisecondsMax: Int64 { 3_600_000 }
@@ -68,9 +68,9 @@ extension Delivery {
         if records[record].refundDrawForDeferral() { call(.refundStart, record) }
     }
 
-    /// Makes the activity's newer states wait until the deferred command is read again or is late. Does nothing for a
-    /// start. Does nothing in a lane with many activities either, because each wait keeps the slot of an activity.
-    /// Redis then decides about each state.
+    /// Notes that the activity expects a deferred command. Newer states then wait for it, if they must
+    /// (`awaitsDeferredCommand`). Does nothing for a start. Does nothing either if the lane has more activities than
+    /// its limit of records, because each wait keeps the slot of an activity. Redis then decides about each state.
     private mutating func awaitDeferredCommand(_ record: UInt32, now: Moment) {
         guard !records[record].isStart, activities.count <= records.limit else { return }
         let delayMilliseconds = configuration.deferredDelayMilliseconds + DeferralWait.latenessMillisecondsMax
@@ -108,7 +108,7 @@ extension Delivery {
             || records.blockBytes > configuration.blockBytesMax / 2
         let overdueAfterMilliseconds = min(
             configuration.deferAfterMilliseconds,
-            defersEarly ? Self.earlyOverdueAfterMilliseconds : .max
+            defersEarly ? Self.shortDeferAfterMilliseconds : .max
         )
         guard let partition = partitions.partition(slot.pointee.partition, epoch: slot.pointee.epoch),
             let receivedMilliseconds = partition.pointee.receiptTimes.milliseconds(of: slot.pointee.offset)
@@ -123,8 +123,8 @@ extension Delivery {
         records[record].isStart && isRevoked(record) && pools.isBlocked(PoolKey(records[record].pool))
     }
 
-    /// Queues a command for its activity again after the deferred topic did not accept it, if its pool sends again. The
-    /// deferred topic may be missing, and then nothing else would send the command.
+    /// Queues a command for its activity again after the deferred topic did not accept it, if its pool sends again and
+    /// the command need not pause. The deferred topic may be missing, and then nothing else would send the command.
     ///
     /// A start is not queued again. Its draw on the device's budget is already refunded, and only the next
     /// reading of its deferred record draws again.
@@ -134,7 +134,7 @@ extension Delivery {
             records[record].deferral.pauseMilliseconds(now: now) == 0
         else { return false }
         let activity = findOrAddActivity(of: record)
-        guard !pools.isBlocked(pools.poolKey(of: activities[activity].application, activities[activity].poolKind))
+        guard !pools.isBlocked(pools.poolKey(of: activities[activity].appIndex, activities[activity].poolKind))
         else {
             if activities[activity].phase == .idle { activities.remove(activity) }
             return false
@@ -189,7 +189,7 @@ extension Delivery {
         }
         if slot.pointee.deferralWait.isPause { return records[head].deferral.pauseMilliseconds(now: now) > 0 }
         guard !records[head].isStart else { return false }
-        if pools.isBlocked(pools.poolKey(of: slot.pointee.application, slot.pointee.poolKind)) { return true }
+        if pools.isBlocked(pools.poolKey(of: slot.pointee.appIndex, slot.pointee.poolKind)) { return true }
         guard let deferredAlert = slot.pointee.deferralWait.alertVersion else { return false }
         return records.alertVersion(of: head).map { $0 < deferredAlert } ?? true
     }
@@ -201,8 +201,8 @@ extension Delivery {
         pools.queuedCount > 0 ? nextDeferralCheckMilliseconds : nil
     }
 
-    /// Checks the commands that wait for each pool. Finishes those that have expired or that a newer one
-    /// replaces, drops those whose partition is revoked, and defers those that will not be sent soon.
+    /// Checks the commands that wait for each pool. Finishes those that have expired or that a newer one replaces.
+    /// While a pool is blocked, drops those whose partition is revoked, and defers those that will not be sent soon.
     mutating func reviewPoolQueues(now: Moment) {
         guard pools.queuedCount > 0, nextDeferralCheckMilliseconds <= now.monotonicMilliseconds else { return }
         nextDeferralCheckMilliseconds = now.monotonicMilliseconds + Self.checkIntervalMilliseconds
@@ -244,9 +244,9 @@ extension Delivery {
             {
                 deferCurrent(of: activity, .pool, now: now)
             } else {
-                // Each push is offered to its pool once before it is deferred. Otherwise every push would be deferred,
-                // and none would be sent that could show that the pool works again (simulation `deferrals`, seeds 1 and
-                // 81). While the lane reads ahead, no push is offered.
+                // Each push is offered to its pool once before it is deferred because of the pool. Otherwise every push
+                // would be deferred, and none would be sent that could show that the pool works again (simulation
+                // `deferrals`, seeds 1 and 81). While the lane reads ahead, no push is offered.
                 records[record].deferral.wasOffered = !pools.outageWatch(of: poolKey).pointee.isReadingAhead
                 pools.appendReady(record, to: poolKey, now: now)
             }
@@ -266,10 +266,10 @@ extension Delivery {
                 continue
             }
             removeStaleCommands(activity, now: now)
-            // The activity's environment is unknown, and by now another pool is assumed for it. The activity
+            // If the activity's environment is unknown, another pool may be assumed for it by now. Then the activity
             // moves to that pool.
             if activities[activity].poolKind == .unknownEnvironment,
-                pools.poolKey(of: poolKey.application, .unknownEnvironment) != poolKey
+                pools.poolKey(of: poolKey.appIndex, .unknownEnvironment) != poolKey
             {
                 activities.enter(.idle, activity)
                 beginNextCommand(of: activity, now: now)
@@ -327,7 +327,8 @@ extension Delivery {
         receiveCommand(value, index: index, record: record, deferral: deferral, droppedFields: droppedFields, now: now)
     }
 
-    /// Restores what a command had when it was deferred: its pause, its counts, its claim and the version of its alert.
+    /// Restores what a command had when it was deferred, for example its pause, its counts, its claim and the version
+    /// of its alert.
     mutating func restore(_ deferral: Deferral, to record: UInt32, of activity: UInt32?, now: Moment) {
         let activity = activity ?? findOrAddActivity(of: record)
         let pauseMilliseconds = min(deferral.pauseEndMilliseconds - now.wallMilliseconds, Self.pauseMillisecondsMax)

@@ -3,7 +3,7 @@ import LiveActivity
 /// The limits, policies and apps of one lane's core.
 public struct DeliveryConfiguration: Sendable {
     /// An app that records may name.
-    public struct Application: Sendable {
+    public struct App: Sendable {
         /// The bundle id, UTF-8.
         public var bundleIdentifier: [UInt8]
         /// Whether the app has a pool for APNs' production environment.
@@ -11,7 +11,8 @@ public struct DeliveryConfiguration: Sendable {
         /// Whether the app has a pool for APNs' sandbox.
         public var hasSandbox: Bool
         /// The app's default policy: an index into ``DeliveryConfiguration/policies``. It applies to registrations, to
-        /// commands that name no policy, and to held or deferred commands whose policy is not configured any more.
+        /// commands that name no policy, and to held or deferred commands whose policy is not configured any more. A
+        /// deferred lifetime command without its policy is `invalid` instead.
         public var policy: Int
         /// The app's contract, which says what its phones can decode; nil if none is configured.
         public var contract: ContractRule?
@@ -27,7 +28,7 @@ public struct DeliveryConfiguration: Sendable {
     /// The maximum number of policies.
     public static let policiesMax = 64
 
-    public var applications: [Application]
+    public var apps: [App]
     /// The policies, 1 to ``policiesMax``. A command may name one of them. Otherwise its app's default policy
     /// applies.
     public var policies = [Policy(name: "default")]
@@ -42,20 +43,20 @@ public struct DeliveryConfiguration: Sendable {
     /// The lane stops receiving when the texts, tokens and bodies of its records have this many bytes. At
     /// least 1.
     public var blockBytesMax = Int.max
-    /// The maximum number of commands of one pool that are being admitted, or are admitted and not answered. Further
-    /// commands wait without an admission, and a newer state still replaces them.
+    /// The number of credits of one pool. Commands without a credit wait without an admission, and a newer state still
+    /// replaces them.
     public var pushesInFlightPerPoolMax = 2_000
     /// How long a push waits after it failed for a reason that only delays it (R18). After the n-th such failure in a
-    /// row of its activity, the wait is `retryBaseMilliseconds * 2^n`, at most `retryMaxMilliseconds`. A push that is
+    /// row of its activity, the wait is `retryBaseMilliseconds * 2^n`, at most `retryMillisecondsMax`. A push that is
     /// retried at once waits only `retryBaseMilliseconds`. From each wait, a random part of up to a half is removed
     /// (jitter). The waits grow to minutes, because Apple asks for this after a 500 or 503.
     public var retryBaseMilliseconds: Int64 = 200
-    public var retryMaxMilliseconds: Int64 = 300_000
+    public var retryMillisecondsMax: Int64 = 300_000
     /// How long a push waits if the pool's retry budget does not permit its retry. A random part of up to a half
     /// is removed (jitter). If the wait after the activity's failures is longer, the push waits for that time.
     public var retryBudgetPauseMilliseconds: Int64 = 30_000
-    /// How long an alert waits for a newer state that Redis has and that is not settled, usually because another
-    /// worker admitted it. If this lane reads that state in time, the state carries the alert.
+    /// How long an alert waits for a newer state that Redis has and that is not settled, usually because another worker
+    /// admitted that state. If this lane reads that state in time, the state carries the alert if it can.
     public var riderWaitMilliseconds: Int64 = 10_000
     /// How long a command may be in the lane before it is deferred. The limit is at most a second in a lane that is
     /// more than half full, and for a command that was deferred before. A command is not deferred if the lane expects
@@ -67,7 +68,7 @@ public struct DeliveryConfiguration: Sendable {
     /// reads ahead, it begins no command.
     public var readAheadLagRecords: Int64 = 10_000
     /// The longest time that a lane reads ahead without a break, even if it is still far behind.
-    public var readAheadMaxMilliseconds: Int64 = 30_000
+    public var readAheadMillisecondsMax: Int64 = 30_000
     /// Which superseded commands get results of their own.
     public var supersededResults = SupersededResultMode.countedWhenBehind
     /// How far above its committable offset a partition may be read, in offsets. A power of two, because bits
@@ -77,8 +78,8 @@ public struct DeliveryConfiguration: Sendable {
     /// lane of each process.
     public var seed: UInt64
 
-    public init(applications: [Application], seed: UInt64) {
-        self.applications = applications
+    public init(apps: [App], seed: UInt64) {
+        self.apps = apps
         self.seed = seed
     }
 
@@ -86,13 +87,13 @@ public struct DeliveryConfiguration: Sendable {
     public var settings: ReloadableSettings {
         ReloadableSettings(
             policies: policies,
-            applicationPolicies: applications.map(\.policy),
-            applicationContracts: applications.map(\.contract),
-            retryMaxMilliseconds: retryMaxMilliseconds,
+            appPolicies: apps.map(\.policy),
+            appContracts: apps.map(\.contract),
+            retryMillisecondsMax: retryMillisecondsMax,
             deferAfterMilliseconds: deferAfterMilliseconds,
             deferredDelayMilliseconds: deferredDelayMilliseconds,
             readAheadLagRecords: readAheadLagRecords,
-            readAheadMaxMilliseconds: readAheadMaxMilliseconds
+            readAheadMillisecondsMax: readAheadMillisecondsMax
         )
     }
 
@@ -106,23 +107,23 @@ public struct DeliveryConfiguration: Sendable {
     }
 
     mutating func apply(_ settings: ReloadableSettings) {
-        precondition(settings.applicationPolicies.count == applications.count)
+        precondition(settings.appPolicies.count == apps.count)
         precondition(
             settings.policies.count >= policies.count
                 && zip(policies, settings.policies).allSatisfy { $0.name == $1.name },
             "policies must keep their places, by which records name them"
         )
         policies = settings.policies
-        for position in applications.indices { applications[position].policy = settings.applicationPolicies[position] }
-        if let contracts = settings.applicationContracts {
-            precondition(contracts.count == applications.count)
-            for position in applications.indices { applications[position].contract = contracts[position] }
+        for position in apps.indices { apps[position].policy = settings.appPolicies[position] }
+        if let contracts = settings.appContracts {
+            precondition(contracts.count == apps.count)
+            for position in apps.indices { apps[position].contract = contracts[position] }
         }
-        retryMaxMilliseconds = settings.retryMaxMilliseconds
+        retryMillisecondsMax = settings.retryMillisecondsMax
         deferAfterMilliseconds = settings.deferAfterMilliseconds
         setDeferredDelay(milliseconds: settings.deferredDelayMilliseconds)
         readAheadLagRecords = settings.readAheadLagRecords
-        readAheadMaxMilliseconds = settings.readAheadMaxMilliseconds
+        readAheadMillisecondsMax = settings.readAheadMillisecondsMax
         validate()
     }
 
@@ -136,24 +137,24 @@ public struct DeliveryConfiguration: Sendable {
     private static let riderWaitAfterDelayMilliseconds: Int64 = 5_000
 
     func validate() {
-        precondition(!applications.isEmpty && applications.count <= Int(UInt8.max))
+        precondition(!apps.isEmpty && apps.count <= Int(UInt8.max))
         precondition((64...4_194_304).contains(recordsMax))
         precondition(blockBytesMax > 0)
         precondition(pushesInFlightPerPoolMax > 0)
         precondition((1...Self.policiesMax).contains(policies.count))
-        precondition(applications.allSatisfy { policies.indices.contains($0.policy) })
+        precondition(apps.allSatisfy { policies.indices.contains($0.policy) })
         for policy in policies { validate(policy) }
-        precondition(retryBaseMilliseconds > 0 && retryMaxMilliseconds >= retryBaseMilliseconds)
+        precondition(retryBaseMilliseconds > 0 && retryMillisecondsMax >= retryBaseMilliseconds)
         precondition(retryBudgetPauseMilliseconds > 0)
         precondition(riderWaitMilliseconds > 0)
         precondition(deferAfterMilliseconds > 0 && deferredDelayMilliseconds > 0)
-        precondition(readAheadLagRecords > 0 && readAheadMaxMilliseconds > 0)
+        precondition(readAheadLagRecords > 0 && readAheadMillisecondsMax > 0)
     }
 
     private func validate(_ policy: Policy) {
         precondition((1...Limits.policyNameBytes).contains(policy.name.utf8.count))
         precondition((1_000...3_600_000).contains(policy.spacingMilliseconds), "Apple's timestamps count whole seconds")
-        precondition((policy.spacingMilliseconds...3_600_000).contains(policy.throttledSpacingMaxMilliseconds))
+        precondition((policy.spacingMilliseconds...3_600_000).contains(policy.throttledSpacingMillisecondsMax))
         precondition(policy.startBudget.refillPerHour > 0 && policy.expiration.startSeconds > 0)
         precondition(policy.expiration.alertSeconds > 0)
         precondition(
@@ -183,13 +184,13 @@ public struct ReloadableSettings: Sendable {
     /// appended; a removed policy stays.
     public var policies: [Policy]
     /// The default policy of each app: an index into ``policies``.
-    public var applicationPolicies: [Int]
+    public var appPolicies: [Int]
     /// The contract of each app; an element that is nil: the app has none. If the array is nil, all contracts stay
     /// as they are.
-    public var applicationContracts: [ContractRule?]?
-    public var retryMaxMilliseconds: Int64
+    public var appContracts: [ContractRule?]?
+    public var retryMillisecondsMax: Int64
     public var deferAfterMilliseconds: Int64
     public var deferredDelayMilliseconds: Int64
     public var readAheadLagRecords: Int64
-    public var readAheadMaxMilliseconds: Int64
+    public var readAheadMillisecondsMax: Int64
 }

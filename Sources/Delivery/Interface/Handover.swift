@@ -2,8 +2,8 @@ import LiveActivity
 
 /// How the core of audiences ended its work on a command to an audience or channel.
 public enum HandoverEnding: Sendable, Equatable, BitwiseCopyable {
-    /// The command has an outcome and gets a result. Never `invalid`, because a faulty record is rejected
-    /// when it is read.
+    /// The command has an outcome. It gets a result, unless it is read again and the outcome says nothing new. Never
+    /// `invalid`, because a faulty record is rejected when it is read.
     case outcome(Outcome)
     /// The fan-out topic has a record for each range and each broadcast of the command. The core of audiences writes
     /// the command's result when the last of them is done.
@@ -17,7 +17,7 @@ public enum HandoverEnding: Sendable, Equatable, BitwiseCopyable {
 public struct ChangingMember: Sendable, Hashable, BitwiseCopyable {
     public let record: UInt32
     /// The member's app. One tombstone may change members of several apps, because it does not name an app.
-    public let application: UInt16
+    public let appIndex: UInt16
     public let kind: StoreSubjectKind
 }
 

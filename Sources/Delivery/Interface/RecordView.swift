@@ -8,8 +8,8 @@ public struct RecordView {
     init(_ pointer: UnsafePointer<RecordSlot>) { self.pointer = pointer }
 
     public var event: Event { slot.event }
-    public var environment: DeviceEnvironment { slot.environment }
-    public var application: Int { Int(slot.application) }
+    public var environment: APNsEnvironment { slot.environment }
+    public var appIndex: Int { Int(slot.appIndex) }
     /// 5 or 10 for a command. Before the admission this is the priority that the command asks for; afterwards, the
     /// priority that the budget allowed.
     public var priority: UInt8 { slot.allowance.priority != 0 ? slot.allowance.priority : slot.priority }
@@ -84,7 +84,7 @@ public struct RecordView {
     /// - Parameter app: the app's bundle id.
     public func commandRecord(app: UnsafeRawBufferPointer) -> CommandRecord {
         var record =
-            slot.isOfChannel
+            slot.addressesChannel
             ? CommandRecord(app: app, channel: channel, environment: environment, aps: aps)
             : isOfAudience
                 ? CommandRecord(app: app, audience: audience, aps: aps)
@@ -109,11 +109,11 @@ public struct RecordView {
     public var isOfAudience: Bool { slot.kind == .audienceCommand }
     /// The audience's id; empty if the command is for an activity or a channel.
     public var audience: UnsafeRawBufferPointer {
-        slot.bytes(isOfAudience && !slot.isOfChannel ? slot.subject : BlockRange())
+        slot.bytes(isOfAudience && !slot.addressesChannel ? slot.subject : BlockRange())
     }
     /// The channel's id, in ``environment``, if the command is for a channel; empty if it is for an audience or
     /// activity.
-    public var channel: UnsafeRawBufferPointer { slot.bytes(slot.isOfChannel ? slot.subject : BlockRange()) }
+    public var channel: UnsafeRawBufferPointer { slot.bytes(slot.addressesChannel ? slot.subject : BlockRange()) }
     /// Whether the command requests a broadcast channel for its audience, even if the configuration does not.
     public var requestsChannel: Bool { slot.requestsChannel }
     /// The ``DeviceTemplate`` of a start to an audience; otherwise empty.

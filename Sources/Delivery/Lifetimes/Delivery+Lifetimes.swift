@@ -1,18 +1,19 @@
 import LiveActivity
 
-/// Limits how long activities live, if their policy does. A timetable in Redis stores when each activity is
-/// due. The worker's `LifetimeKeeper` produces a command that ends a due activity, or starts it again. (R34)
+/// Ends activities at the lifetime that their policy sets. A timetable in Redis stores when each activity is due. The
+/// worker's `LifetimeKeeper` produces a command that ends a due activity, or starts it again. (R34, R35)
 ///
 /// What must hold:
 /// - If a record shows that an activity began, lives or has ended, the record settles only when the timetable has this
 ///   fact, or Redis has refused it for good. If the record is read again, it reports the fact again, because Redis may
 ///   have lost the fact.
 /// - The keeper produces the command that ends an activity as often as necessary. The command names the life that it
-///   ends, and Redis admits it only while the timetable has this life. So a late or repeated command ends no later
-///   life.
-/// - The command has no state. So it replaces no waiting state, and is sent after the waiting states.
+///   ends, and Redis permits it (`checkLifetime`) only while the timetable has this life. So a late or repeated command
+///   ends no later life.
+/// - The command that ends an activity has no state. So it replaces no waiting state, and is sent after the waiting
+///   states.
 /// - If the policy starts the activity again, the timetable keeps the activity's start and newest state. When the
-///   keeper's end has ended the life, the life's entry becomes an entry that waits for a new start. Redis admits the
+///   keeper's end has ended the life, the life's entry becomes an entry that waits for a new start. Redis permits the
 ///   new start only while the timetable has this entry. So the new start never follows an end of the producer.
 extension Delivery {
     /// Reports to the timetable if an outcome shows that the activity began, lives or has ended.
@@ -83,11 +84,11 @@ extension Delivery {
     /// policy. If the command's policy does not limit the lifetime, the activity is removed from the timetable.
     private func isLifetimeLimited(of slot: UnsafePointer<RecordSlot>) -> Bool {
         slot.pointee.event != .update || policies.lifetimeMilliseconds(slot.pointee.policy) > 0
-            || defaultLifetimeMilliseconds(slot.pointee.application) > 0
+            || defaultLifetimeMilliseconds(slot.pointee.appIndex) > 0
     }
 
-    private func defaultLifetimeMilliseconds(_ application: UInt16) -> Int64 {
-        policies.lifetimeMilliseconds(UInt8(truncatingIfNeeded: configuration.applications[Int(application)].policy))
+    private func defaultLifetimeMilliseconds(_ appIndex: UInt16) -> Int64 {
+        policies.lifetimeMilliseconds(UInt8(truncatingIfNeeded: configuration.apps[Int(appIndex)].policy))
     }
 
     /// Returns the event that a record reports to the timetable.
@@ -95,7 +96,7 @@ extension Delivery {
         if slot.pointee.kind == .registration {
             return aliveEvent(
                 atMilliseconds: slot.pointee.registeredAtMilliseconds,
-                defaultLifetimeMilliseconds(slot.pointee.application),
+                defaultLifetimeMilliseconds(slot.pointee.appIndex),
                 now: now
             )
         }
@@ -195,7 +196,7 @@ extension Delivery {
     func mustReportLife(ofRegistration record: UInt32, now: Moment) -> Bool {
         let slot = records.address(of: record)
         return policies.hasLifetimes && slot.pointee.device.count == 0
-            && defaultLifetimeMilliseconds(slot.pointee.application) > 0
+            && defaultLifetimeMilliseconds(slot.pointee.appIndex) > 0
             && !AgeRules.isRegistrationExpired(
                 registeredAtMilliseconds: slot.pointee.registeredAtMilliseconds,
                 isPushToStart: false,
@@ -254,8 +255,8 @@ extension Delivery {
                 return endBatch(now: now)
             }
         }
-        // `findOrAddActivity` may have added the activity for this command only. If so, `beginNextCommand` removes
-        // the activity.
+        // `findOrAddActivity` may have added the activity for this command only. If so, `beginNextCommand` removes the
+        // activity, or makes it pause if it has a wait.
         if activities[activity].phase == .idle { beginNextCommand(of: activity, now: now) }
     }
 

@@ -5,18 +5,18 @@ import LiveActivity
 struct PoolKey: Equatable, BitwiseCopyable {
     enum Kind: UInt8, CaseIterable { case production, sandbox, unknownEnvironment }
 
-    var application: UInt16
+    var appIndex: UInt16
     var kind: Kind
 
-    init(application: UInt16, kind: Kind) { (self.application, self.kind) = (application, kind) }
+    init(appIndex: UInt16, kind: Kind) { (self.appIndex, self.kind) = (appIndex, kind) }
 
-    init(_ pool: PoolIdentifier) { self.init(application: pool.application, kind: Kind(pool.environment)) }
+    init(_ pool: PoolIdentifier) { self.init(appIndex: pool.appIndex, kind: Kind(pool.environment)) }
 
-    var position: Int { Int(application) * Kind.allCases.count + Int(kind.rawValue) }
+    var position: Int { Int(appIndex) * Kind.allCases.count + Int(kind.rawValue) }
 }
 
 extension PoolKey.Kind {
-    init(_ environment: DeviceEnvironment) { self = environment == .production ? .production : .sandbox }
+    init(_ environment: APNsEnvironment) { self = environment == .production ? .production : .sandbox }
 }
 
 /// Counts the credits that each pool's activities have taken, and queues activities that wait for a credit and pushes
@@ -36,8 +36,7 @@ final class PoolTable {
         var readyPushes: IndexQueue<UInt32>
         var activitiesAwaitingCredit: IndexQueue<UInt32>
         /// The number of credits in use. An activity takes a credit before its command is admitted, and returns the
-        /// credit when the command is finished, deferred, dropped or put back, or waits for the service
-        /// (`ActivityPhase.holdsCredit`).
+        /// credit when it enters a phase without one (`ActivityPhase.holdsCredit`).
         var creditsTaken = 0
         var progress = PoolProgress()
         /// Whether the app has this pool. For `unknownEnvironment`: whether it has both pools.
@@ -52,7 +51,7 @@ final class PoolTable {
         }
     }
 
-    /// The pools of all apps, and the kind `unknownEnvironment` of each app.
+    /// The three kinds of each app, even if the app has no such pool (`State.exists`).
     let poolKeys: [PoolKey]
     private let states: UnsafeMutablePointer<State>
     private let outageWatches: UnsafeMutablePointer<OutageWatch>
@@ -64,19 +63,19 @@ final class PoolTable {
 
     init(configuration: DeliveryConfiguration, activitiesMax: Int) {
         pushesInFlightMax = configuration.pushesInFlightPerPoolMax
-        poolKeys = configuration.applications.indices.flatMap { application in
-            PoolKey.Kind.allCases.map { PoolKey(application: UInt16(application), kind: $0) }
+        poolKeys = configuration.apps.indices.flatMap { appIndex in
+            PoolKey.Kind.allCases.map { PoolKey(appIndex: UInt16(appIndex), kind: $0) }
         }
         outageWatches = .allocate(capacity: poolKeys.count)
         outageWatches.initialize(repeating: OutageWatch(), count: poolKeys.count)
         states = .allocate(capacity: poolKeys.count)
         for poolKey in poolKeys {
-            let application = configuration.applications[Int(poolKey.application)]
+            let app = configuration.apps[Int(poolKey.appIndex)]
             let exists =
                 switch poolKey.kind {
-                case .production: application.hasProduction
-                case .sandbox: application.hasSandbox
-                case .unknownEnvironment: application.hasProduction && application.hasSandbox
+                case .production: app.hasProduction
+                case .sandbox: app.hasSandbox
+                case .unknownEnvironment: app.hasProduction && app.hasSandbox
                 }
             (states + poolKey.position)
                 .initialize(
@@ -84,7 +83,7 @@ final class PoolTable {
                         configuration: configuration,
                         activitiesMax: activitiesMax,
                         exists: exists,
-                        assumedKind: application.hasProduction ? .production : .sandbox
+                        assumedKind: app.hasProduction ? .production : .sandbox
                     )
                 )
         }
@@ -101,10 +100,10 @@ final class PoolTable {
     /// Returns the pool in which an activity waits. For an unknown environment this is the production pool,
     /// or the sandbox pool if the app has no other. While the production pool is blocked and the app has both
     /// pools, it is the kind `unknownEnvironment`.
-    func poolKey(of application: UInt16, _ kind: PoolKey.Kind) -> PoolKey {
-        let poolKey = PoolKey(application: application, kind: kind)
+    func poolKey(of appIndex: UInt16, _ kind: PoolKey.Kind) -> PoolKey {
+        let poolKey = PoolKey(appIndex: appIndex, kind: kind)
         guard kind == .unknownEnvironment else { return poolKey }
-        let assumedKey = PoolKey(application: application, kind: states[poolKey.position].assumedKind)
+        let assumedKey = PoolKey(appIndex: appIndex, kind: states[poolKey.position].assumedKind)
         return isBlocked(assumedKey) && states[poolKey.position].exists ? poolKey : assumedKey
     }
 
@@ -209,8 +208,8 @@ final class PoolTable {
     func isBlocked(_ poolKey: PoolKey) -> Bool { states[poolKey.position].progress.isBlocked }
 
     func observe(_ poolKey: PoolKey, spanMillisecondsMin: Int64, delayMilliseconds: Int64, now: Moment) {
-        // The kind `unknownEnvironment` has no pushes of its own, so no rate is measured: its activities
-        // continue as soon as Redis answers.
+        // The kind `unknownEnvironment` has no pushes of its own, so no rate is measured: its activities continue as
+        // soon as Redis replies.
         guard poolKey.kind != .unknownEnvironment else { return }
         let waitingPushes = waitingCount(of: poolKey)
         states[poolKey.position].progress

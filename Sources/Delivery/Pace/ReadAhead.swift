@@ -11,7 +11,7 @@ struct ReadAhead {
         case off
         /// No activity begins. Newer states replace those that wait. Next: `off` when the lane has caught up, or was
         /// behind by less than half of the limit for `smallLagMilliseconds`; `emptying` when the lane is more than
-        /// three quarters full or has read ahead for `readAheadMaxMilliseconds`. With each of these changes, the
+        /// three quarters full or has read ahead for `readAheadMillisecondsMax`. With each of these changes, the
         /// waiting activities begin.
         case reading
         /// The waiting activities begin, which makes room in the lane. Next: `reading` when there is room
@@ -42,9 +42,9 @@ struct ReadAhead {
         case beginActivities
     }
 
-    /// How long a lane continues to read ahead while it is behind by less than half of `readAheadLagRecords`.
-    /// Each record that it still reads may save a push. The time is limited, because producers write all the
-    /// time and the lane never catches up completely.
+    /// How long a lane continues to read ahead while it is behind by less than half of `readAheadLagRecords`. Each
+    /// record that it still reads may save a push. The time is limited, because producers write all the time, and the
+    /// lane may never catch up completely.
     static let smallLagMilliseconds: Int64 = 2_000
     /// The largest lag that counts for one partition. A broker may report any number, and the sum over
     /// partitions must not overflow.
@@ -69,7 +69,7 @@ struct ReadAhead {
 
     mutating func apply(_ configuration: DeliveryConfiguration) {
         lagRecordsMax = configuration.readAheadLagRecords
-        readingMillisecondsMax = configuration.readAheadMaxMilliseconds
+        readingMillisecondsMax = configuration.readAheadMillisecondsMax
     }
 
     /// The monotonic time at which reading ahead ends if the lag does not change; nil when the lane does not read
@@ -130,7 +130,7 @@ struct ReadAhead {
 
     /// Whether a lane that began to read ahead after an outage at this time is done, for one of four reasons: it has
     /// caught up; it was behind by less than half of `readAheadLagRecords` for `smallLagMilliseconds`; it is more than
-    /// three quarters full; or it has read ahead for `readAheadMaxMilliseconds`.
+    /// three quarters full; or it has read ahead for `readAheadMillisecondsMax`.
     func isReadAheadDone(since milliseconds: Int64, _ fullness: Fullness, now: Moment) -> Bool {
         guard recordsBehind > 0, fullness != .aboveThreeQuarters else { return true }
         let nowMilliseconds = now.monotonicMilliseconds

@@ -2,9 +2,12 @@ import LiveActivity
 
 /// Assignment and revocation of partitions, and the offsets that may be committed.
 extension Delivery {
+    /// The maximum number of partitions at a time.
+    package static var partitionsMax: Int { PartitionTable<Partition>.limit }
+
     /// Adds a partition that was assigned to this lane.
     /// - Returns: the partition's index in the lane, which its records name; nil if the lane already has
-    ///   `PartitionTable.limit` partitions.
+    ///   `partitionsMax` partitions.
     public mutating func assign(topic: RecordTopic, number: Int32) -> UInt32? {
         let windowOffsets = configuration.ledgerWindowOffsets
         return partitions.assign {
@@ -34,7 +37,8 @@ extension Delivery {
     /// skips them. Call this before the partition's first record.
     ///
     /// - Parameters:
-    ///   - metadata: the metadata of the commit, as `progress` wrote it. Any other text is refused.
+    ///   - metadata: the metadata of the commit, as `progress` made it. Malformed text, and text for another offset, is
+    ///     refused.
     ///   - logEnd: the offset that the next record written to the partition gets. Settled offsets from `logEnd` on are
     ///     ignored, because they have no record yet.
     /// - Returns: how many settled offsets below `logEnd` the metadata names. Nil if the metadata was refused, or if
@@ -126,8 +130,8 @@ extension Delivery {
         return partition.pointee.receiptTimes.milliseconds(of: partition.pointee.ledger.committableOffset)
     }
 
-    /// Releases a partition, even if records are unsettled. Records that are under way finish, but no longer
-    /// change the partition's settled offsets.
+    /// Releases a partition, even if records are unsettled. Records that are under way continue as after
+    /// `beginRevoking`, but no longer change the partition's settled offsets.
     ///
     /// Waiting records are dropped, even if the partition is lost without a revocation. Otherwise, when such
     /// a record was read again, it was merged with its own old copy and ended as `duplicate` (simulation

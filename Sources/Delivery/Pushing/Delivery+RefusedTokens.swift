@@ -1,13 +1,13 @@
 import LiveActivity
 
-/// Retires tokens that APNs refused. Updates and ends are held for the next token.
+/// Retires tokens that APNs refused. Updates and ends, except the ends of lifetimes, are held for the next token.
 extension Delivery {
     /// Retires a token that APNs refused. If APNs names a time from which the token is dead, and the token was
     /// registered then or later, APNs may not know the registration yet. Then the push is retried later instead.
     ///
     /// A refused update or end is held with its alert. A refused start is not held, because Redis has already allowed
     /// it once. The end of a lifetime is not held either: its activity has usually ended, and if it has not,
-    /// `LifetimeKeeper` makes the end again. (R17, R34)
+    /// `LifetimeKeeper` makes the end again. (R17, R35)
     mutating func handleRefusedToken(_ record: UInt32, of activity: UInt32, _ result: PushResult, now: Moment) {
         guard records[record].noteRefusedToken(result, now: now) else {
             return retry(record, of: activity, .retryLater, isPermitted: result.isRetryPermitted, now: now)
@@ -27,7 +27,7 @@ extension Delivery {
 
     /// Holds the command for the activity's next token. Called only when Redis has handled the call that retires the
     /// dead token and Kafka has acknowledged the invalidation, because both need the dead token in the record's slot.
-    /// If Redis answers `hold` with `retry`, the next admission writes another token into the slot.
+    /// If Redis replies `retry` to `hold`, the next admission writes another token into the slot.
     mutating func holdForNextToken(_ record: UInt32) {
         let activity = activity(ofCurrent: record, in: .retiring)
         records[record].tokenRefusal = .none

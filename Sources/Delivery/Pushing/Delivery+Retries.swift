@@ -5,7 +5,7 @@ import Numbers
 /// refuses it, it expires, or a newer state replaces it. Attempts have no limit, and the waits between them grow to
 /// minutes.
 extension Delivery {
-    /// If an activity has at most this many faults in a row, a push that APNs did not process is retried at once, even
+    /// If an activity has at most this many faults in a row, a push with the result `retryNow` is retried at once, even
     /// if its command is overdue.
     private static var retriesAtOnceMax: UInt8 { 2 }
 
@@ -57,7 +57,7 @@ extension Delivery {
 
     private mutating func retryPauseMilliseconds(faults: UInt8) -> Int64 {
         let pauseMilliseconds = configuration.retryBaseMilliseconds << min(Int64(faults), 24)
-        return randomness.jittered(min(configuration.retryMaxMilliseconds, pauseMilliseconds))
+        return randomness.jittered(min(configuration.retryMillisecondsMax, pauseMilliseconds))
     }
 
     /// Retries the current command after its wait.
@@ -97,7 +97,7 @@ extension Delivery {
         if spacingEnd > now.monotonicMilliseconds {
             activities.enter(.paused, activity, untilMilliseconds: spacingEnd)
         } else {
-            activities.enter(.awakened, activity)
+            activities.enter(.queuedToBegin, activity)
         }
         if hadCredit { returnCredit(of: activity, now: now) }
     }

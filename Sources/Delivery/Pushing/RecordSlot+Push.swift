@@ -2,7 +2,7 @@ import LiveActivity
 
 /// Stores the attempts of a push and APNs' answers in its record.
 extension RecordSlot {
-    @inline(__always) var pool: PoolIdentifier { PoolIdentifier(application: application, environment: environment) }
+    @inline(__always) var pool: PoolIdentifier { PoolIdentifier(appIndex: appIndex, environment: environment) }
 
     /// Whether an admitted push expired while it waited for a stream or for a retry. If the command has no expiration
     /// of its own, its stale date or its policy decides, and the time counts from the command's receipt. In the

@@ -18,7 +18,7 @@ extension Delivery {
 
     /// Rejects a command whose app is known. If Causeway made the command to start an activity again after its
     /// lifetime, the activity's entry also leaves the timetable. Otherwise `LifetimeKeeper` would make the same
-    /// invalid start again. (R34)
+    /// invalid start again. (R35)
     mutating func reject(
         _ record: IncomingRecord,
         _ index: UInt32,
@@ -34,16 +34,16 @@ extension Delivery {
         reject(record, index, command.identifier, of: address, code: code, detail: detail)
     }
 
-    /// Returns where the record's command was first read, as `topic/partition/offset`. Not for the hot path: it
-    /// makes a `String`.
+    /// Returns where the record was read, as `topic/partition/offset`; for a deferred command, where it was read before
+    /// its first deferral. Not for the hot path: it makes a `String`.
     public func source(of record: UInt32) -> String {
         let slot = records.address(of: record)
         let topic = String(decoding: configuration.name(of: slot.pointee.topic), as: UTF8.self)
         return "\(topic)/\(slot.pointee.sourcePartition)/\(slot.pointee.sourceOffset)"
     }
 
-    /// Rejects a record with a code and a detail. Not for the hot path: it makes a `String`, and it copies
-    /// the record, whose bytes are valid only during the call.
+    /// Rejects a record with a code and a detail. Not for the hot path: it copies the record, whose bytes are valid
+    /// only during the call.
     ///
     /// - Parameters:
     ///   - address: the command's activity and device, if a store call about them follows the result.

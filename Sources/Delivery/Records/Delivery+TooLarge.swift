@@ -1,14 +1,14 @@
 import LiveActivity
 
-/// Shortens commands whose body is too large for APNs. Their policy may name fields that are dropped until
-/// the body fits (`oversize`).
+/// Drops the fields that the policy names (`oversize`) from commands whose body is too large for APNs. The fields are
+/// dropped one after the other, until the body fits or none of them is left.
 ///
-/// A record is shortened when it is read. The digest, the held state, the deferred record and the fan-out records
-/// are all made from the shortened command. So if the record is read again with the same policy, its body has the
-/// same bytes. A body never loses fields to make room for a carried alert. (R33)
+/// The fields are dropped when the record is read. The digest, the held state, the deferred record and the fan-out
+/// records are all made from the command without them. So if the record is read again with the same policy, its body
+/// has the same bytes. A body never loses fields to make room for a carried alert. (R33)
 extension Delivery {
-    /// Shortens a command and passes it to `dispatch`, or rejects it. The slot already has the command's app and
-    /// policy. Not for the hot path: this copies the record and decodes it again.
+    /// Drops fields from a command and passes the command to `dispatch`, or rejects it. The slot already has the
+    /// command's app and policy. Not for the hot path: this copies the record and decodes it again.
     @inline(never)
     mutating func receiveTooLarge(
         _ command: Command,
@@ -24,20 +24,20 @@ extension Delivery {
             return rejectTooLarge(command, index: index, record: record, code: fault.code.name, detail: detail)
         }
         withUnsafeTemporaryAllocation(byteCount: value.count, alignment: 1) { buffer in
-            let trimResult = fields.trim(value, of: command, into: buffer)
-            let trimmedValue = UnsafeRawBufferPointer(rebasing: buffer[..<trimResult.byteCount])
-            let names = fields.nameList(of: trimResult)
+            let dropResult = fields.drop(from: value, of: command, into: buffer)
+            let smallerValue = UnsafeRawBufferPointer(rebasing: buffer[..<dropResult.byteCount])
+            let names = fields.nameList(of: dropResult)
             do throws(Fault) {
-                let trimmedCommand = try Command.decode(trimmedValue)
-                countTrimmedBody(of: index)
+                let smallerCommand = try Command.decode(smallerValue)
+                countDroppedFields(of: index)
                 // Forget the long record: the decoder remembers its `aps` dictionary, but the body is made
-                // from the shortened one.
+                // from the smaller one.
                 lastAps.forget()
                 contracts.templates.beginRecord()
                 names.withUnsafeBytes { droppedFields in
                     dispatch(
-                        trimmedCommand,
-                        from: trimmedValue,
+                        smallerCommand,
+                        from: smallerValue,
                         index: index,
                         record: record,
                         deferral: deferral,

@@ -9,7 +9,8 @@ struct RecordSlot: BitwiseCopyable {
     // Merging, settling and freeing read mainly the fields from here to `layout`, and most commands need no more.
     // So these fields are together in few cache lines: each further line would cost a cache miss.
     var kind: RecordKind
-    /// The topic from which the record's content was first read; `deferred` only if that topic is not known.
+    /// The topic from which the record was read. For a deferred command: the topic from which it was read before its
+    /// first deferral; `deferred` only if that topic is not known.
     let topic: RecordTopic
     var event: Event = .update
     var outcome: Outcome = .failed
@@ -17,14 +18,14 @@ struct RecordSlot: BitwiseCopyable {
     /// command.
     var settlement: Settlement?
     /// The priority that the command asks for at its admission: 5 or 10; 0 for a record without a command. At first it
-    /// is the command's own priority or the default. An alert that the command takes over or loses changes it.
+    /// is the command's own priority or the default. It may change when the command takes over or loses an alert.
     var priority: UInt8 = 0
     /// The priority with which the state is sent if its alert is removed: 5 or 10; 0 for a record without a command.
     var statePriority: UInt8 = 0
     /// Only `Records.enter` changes the stage.
     private(set) var stage = RecordStage.received
     var followUps: FollowUps = []
-    var application: UInt16 = .max
+    var appIndex: UInt16 = .max
     private(set) var acknowledgementsOutstanding: UInt16 = 0
     /// The index of the record's partition in the lane's `PartitionTable`.
     let partition: UInt32
@@ -55,8 +56,8 @@ struct RecordSlot: BitwiseCopyable {
     var isLifetimeEnd = false
     /// Whether the command starts an activity again after its lifetime.
     var isLifetimeRestart = false
-    /// Whether Redis answered that this end of a lifetime was settled before, but that the activity did not show
-    /// the end.
+    /// Whether Redis replied that this end of a lifetime was settled before, but that the activity did not show the
+    /// end.
     var wasNotShown = false
     /// Whether a reply about this record named audiences that the member left.
     var hasLeftAudiences = false
@@ -99,8 +100,8 @@ struct RecordSlot: BitwiseCopyable {
     var recordKey: BlockRange?
     var deadLetterValue = DeadLetterValue.asReceived
     var detail = BlockRange()
-    /// The partition's number and the offset from which the record's content was first read. If a command was deferred,
-    /// they are not those of this record.
+    /// The number of the partition and the offset from which the record was read. For a deferred command: those from
+    /// which it was read before its first deferral.
     let sourcePartition: Int32
     let sourceOffset: Int64
     var deferral = DeferralState()
@@ -112,7 +113,7 @@ struct RecordSlot: BitwiseCopyable {
     var status: UInt16 = 0
     var attempts: UInt8 = 0
     var allowance = Allowance()
-    var environment: DeviceEnvironment = .production
+    var environment: APNsEnvironment = .production
     /// Whether a registration says that frequent updates are switched on; nil: it does not say.
     var frequentUpdates: Bool?
     /// Whether a device's activities may begin on a broadcast channel, as its registration says.
@@ -122,7 +123,7 @@ struct RecordSlot: BitwiseCopyable {
     var requestsChannel = false
     /// Whether the command is for a channel that the producer names, not for an audience. If so, `subject` is
     /// the channel's id, in `environment`.
-    var isOfChannel = false
+    var addressesChannel = false
 
     var heldAlert = HeldAlert.unknown
     /// Whether an alert was removed because it was too old: the command's own alert, or one that it carried or would
@@ -215,7 +216,7 @@ extension RecordSlot {
             kind: .registration,
             topic: slot.topic,
             stage: slot.stage,
-            application: slot.application,
+            appIndex: slot.appIndex,
             partition: slot.partition,
             epoch: slot.epoch,
             offset: slot.offset,
@@ -325,7 +326,7 @@ enum HeldAlert: UInt8 {
     /// Redis has reported no held alert.
     case unknown
     /// The lane has examined the held command. Its alert is in this command's body, or there is no alert to take over:
-    /// the held command has none, its alert is too old, or this command has an alert.
+    /// the held command has none or is not valid, its alert is too old, or this command has an alert.
     case takenOver
     case doesNotFit
 }

@@ -28,7 +28,14 @@ package struct ProductionQueue<Item: BitwiseCopyable>: ~Copyable {
         productions.append(production)
     }
 
-    /// When the pause after a failure ends, a monotonic time; nil if no record waits for this.
+    /// Ends the pause after a failure if it is over. The core does this whenever time passes: while the producer has no
+    /// room, no record is removed, and a pause that stayed due would wake the lane in every turn.
+    package mutating func endPauseIfDue(now: Moment) {
+        if blockedUntilMilliseconds <= now.monotonicMilliseconds { blockedUntilMilliseconds = .min }
+    }
+
+    /// When the pause after a failure ends, a monotonic time; nil if no record waits for this. In the past only until
+    /// ``endPauseIfDue(now:)``.
     package var dueMilliseconds: Int64? {
         productions.isEmpty || blockedUntilMilliseconds == .min ? nil : blockedUntilMilliseconds
     }

@@ -40,7 +40,7 @@ extension Delivery {
         switch reply.verdict {
         case .send: makeReadyToSend(record, of: activity, reply, now: now)
         case .wait:
-            let waitMillisecondsMax = policies[records[record].policy].pace.throttledSpacingMaxMilliseconds
+            let waitMillisecondsMax = policies[records[record].policy].pace.throttledSpacingMillisecondsMax
             activities[activity]
                 .extendSpacing(
                     until: now.monotonicMilliseconds + max(1, min(reply.waitMilliseconds, waitMillisecondsMax))
@@ -63,7 +63,7 @@ extension Delivery {
         case .alertAwaitsCarrier:
             if isCurrentSuperseded(of: activity) { return replaceCurrent(of: activity, now: now) }
             // Redis may hold the newer command, and then no lane reads that command again. Registering the token of
-            // this older command releases it.
+            // this older command releases the newer one.
             if records[record].hasOwnToken {
                 activities.enter(.registering, activity)
                 return call(.register, record)

@@ -15,8 +15,8 @@ import LiveActivity
 /// settled already. Without this, a start that waited for its device's budget was lost when the registration's
 /// partition moved (simulation `pace`, seed 390).
 extension Delivery {
-    /// The maximum number of results of one record. Redis holds fewer starts for one token at a time. So this limit
-    /// only ends a sequence in which new starts are held again and again while the record releases the older ones.
+    /// The maximum number of results of one record. Redis holds fewer starts for one token at a time. So the limit is
+    /// reached only if new starts are held, or the same start is released, again and again.
     static var resultsMax: UInt8 { 16 }
 
     /// Decides from a record's outcome whether the record must register its token again, because Redis may
@@ -68,7 +68,7 @@ extension Delivery {
             // The policy was configured when the command was first read. If it no longer is, the policy of
             // the app applies.
             records[record].policy =
-                policy(of: command, of: slot.application, in: heldCommand) ?? defaultPolicy(of: slot.application)
+                policy(of: command, of: slot.appIndex, in: heldCommand) ?? defaultPolicy(of: slot.appIndex)
             fill(record, with: command, from: heldCommand, trace: slot.bytes(slot.trace))
             records.setBody(of: record, to: command, from: heldCommand)
             if command.alertVersion.timestamp > 0 { records[record].olderAlertVersion = command.alertVersion }

@@ -32,13 +32,13 @@ extension Delivery {
         if mayWaitForRedisServer(ticket) { waitForRedisServer(ticket, now: now) } else { storeQueue.append(ticket) }
     }
 
-    /// Takes the credit from a command that its Redis server refused for a temporary reason, if another
-    /// command waits for a credit. That command may be on a server that works.
+    /// Takes the credit from a command whose call its Redis server refused for a temporary reason, if another command
+    /// waits for a credit. That command may be on a server that works.
     /// - Returns: false if the command keeps the credit, so that its call is repeated.
     private mutating func passCreditToNext(_ ticket: StoreTicket, now: Moment) -> Bool {
         guard mayWaitForRedisServer(ticket) else { return false }
         let activity = activities.address(of: records[ticket.record].activity)
-        let poolKey = PoolKey(application: activity.pointee.application, kind: activity.pointee.creditedPoolKind)
+        let poolKey = PoolKey(appIndex: activity.pointee.appIndex, kind: activity.pointee.creditedPoolKind)
         guard pools.awaitingCreditCount(of: poolKey) > 0 else { return false }
         waitForRedisServer(ticket, now: now)
         return true
@@ -73,7 +73,7 @@ extension Delivery {
         storeQueue.setAside(ticket, now: now)
     }
 
-    /// Handles a call that Redis did not answer or did not carry out.
+    /// Handles a call without a reply, or one that Redis refused.
     ///
     /// - Parameter reason: the reason in the command's result, if the command fails.
     public mutating func storeFailed(
@@ -133,7 +133,7 @@ extension Delivery {
 
     /// Handles a call that would be refused again. If the call asked for a token, an admission or a hold, the command
     /// fails with `reason`. If the call was `checkLifetime`, the command ends as `superseded`. Any other record
-    /// continues without what Redis should have recorded or answered.
+    /// continues without what Redis should have recorded or replied.
     private mutating func handleRefusedCall(_ ticket: StoreTicket, reason: UnsafeRawBufferPointer, now: Moment) {
         let record = ticket.record
         if ticket.purpose == .reportLifetimeEvent { return continueAfterLifetimeEvent(record) }
@@ -184,9 +184,9 @@ extension Delivery {
         if records[record].isAcknowledged { settleWithoutResult(record) }
     }
 
-    mutating func call(_ purpose: StoreTicket.Purpose, _ record: UInt32, application: UInt16? = nil) {
+    mutating func call(_ purpose: StoreTicket.Purpose, _ record: UInt32, appIndex: UInt16? = nil) {
         records[record].awaitAcknowledgement()
         if purpose.isAwaited { recordsAwaitingStore += 1 }
-        storeQueue.append(StoreTicket(purpose, application: application ?? records[record].application, record: record))
+        storeQueue.append(StoreTicket(purpose, appIndex: appIndex ?? records[record].appIndex, record: record))
     }
 }

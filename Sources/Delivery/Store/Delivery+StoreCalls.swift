@@ -31,7 +31,7 @@ extension Delivery {
 
     @inline(__always)
     private func subject(of ticket: StoreTicket, _ slot: UnsafePointer<RecordSlot>) -> Subject {
-        let app = applicationNames[ticket.application]
+        let app = appNames[ticket.appIndex]
         func activity() -> Subject {
             Subject(app: app, kind: .activity, identifier: slot.pointee.bytes(slot.pointee.subject))
         }
@@ -171,7 +171,7 @@ extension Delivery {
 
     /// Writes the command in the form in which Redis stores it: as a record of the commands topic.
     private mutating func heldCommand(of slot: UnsafePointer<RecordSlot>) -> UnsafeRawBufferPointer {
-        let app = applicationNames[slot.pointee.application]
+        let app = appNames[slot.pointee.appIndex]
         heldCommandWriter.reset()
         RecordView(slot).commandRecord(app: app).write(to: &heldCommandWriter)
         return heldCommandWriter.bytes

@@ -19,22 +19,27 @@ package struct StoreQueue<Ticket: BitwiseCopyable>: ~Copyable {
         setAsideTickets = IndexQueue(limit: limit)
     }
 
-    /// When the next pause ends, a monotonic time; nil if no call waits for the end of a pause.
+    /// When the next pause ends, a monotonic time; nil if no call waits for the end of a pause. In the past only until
+    /// ``endPausesIfDue(now:)`` or ``next(now:)``.
     package var dueMilliseconds: Int64? {
         let isBlocked = !tickets.isEmpty && blockedUntilMilliseconds != .min
         let due = min(isBlocked ? blockedUntilMilliseconds : .max, setAsideUntilMilliseconds)
         return due == .max ? nil : due
     }
 
+    /// Ends the pauses that are over. The core does this whenever time passes: while no server is ready, the shell does
+    /// not ask for the next call, and a pause that stayed due would wake the lane in every turn.
+    package mutating func endPausesIfDue(now: Moment) {
+        if blockedUntilMilliseconds <= now.monotonicMilliseconds { blockedUntilMilliseconds = .min }
+        guard setAsideUntilMilliseconds <= now.monotonicMilliseconds else { return }
+        setAsideUntilMilliseconds = .max
+        while let ticket = setAsideTickets.popFirst() { tickets.append(ticket) }
+    }
+
     /// Returns the first call that may be made now; nil if there is none. The call stays in the queue.
     package mutating func next(now: Moment) -> Ticket? {
-        if setAsideUntilMilliseconds <= now.monotonicMilliseconds {
-            setAsideUntilMilliseconds = .max
-            while let ticket = setAsideTickets.popFirst() { tickets.append(ticket) }
-        }
-        guard blockedUntilMilliseconds <= now.monotonicMilliseconds else { return nil }
-        blockedUntilMilliseconds = .min
-        return tickets.first
+        endPausesIfDue(now: now)
+        return blockedUntilMilliseconds == .min ? tickets.first : nil
     }
 
     /// Sets a call aside, to be repeated after a pause while other calls are made. (R23)

@@ -38,9 +38,9 @@ package struct StoreTicket: Sendable, Equatable, BitwiseCopyable {
         case checkLifetime
 
         /// Whether `recordsAwaitingStore` counts the call, because a command or registration waits for the reply. The
-        /// calls of a tombstone are left out, because a tombstone counts once for all its calls. So are the
-        /// confirmations of departures, and `reportLifetimeEvent`: most records report their event only when they have
-        /// their outcome.
+        /// calls of a tombstone are left out, because a tombstone counts once for all its calls. Calls that record an
+        /// outcome, refund a draw or confirm departures are left out too. So is `reportLifetimeEvent`: most records
+        /// report their event only when they have their outcome.
         var isAwaited: Bool {
             switch self {
             case .lookUpToken, .admit, .hold, .register, .throttle, .retire, .checkLifetime: true
@@ -54,20 +54,20 @@ package struct StoreTicket: Sendable, Equatable, BitwiseCopyable {
 
     package var purpose: Purpose
     /// The index of the app. It is not taken from the record, because one tombstone makes calls for several apps.
-    package var application: UInt16
+    package var appIndex: UInt16
     package var record: UInt32
 
-    init(_ purpose: Purpose, application: UInt16, record: UInt32) {
+    init(_ purpose: Purpose, appIndex: UInt16, record: UInt32) {
         self.purpose = purpose
-        self.application = application
+        self.appIndex = appIndex
         self.record = record
     }
 
-    package var tag: UInt64 { UInt64(purpose.rawValue) << 48 | UInt64(application) << 32 | UInt64(record) }
+    package var tag: UInt64 { UInt64(purpose.rawValue) << 48 | UInt64(appIndex) << 32 | UInt64(record) }
 
     /// - Returns: nil if no ticket has this tag.
     package init?(tag: UInt64) {
         guard let purpose = Purpose(rawValue: UInt8(truncatingIfNeeded: tag >> 48)) else { return nil }
-        self.init(purpose, application: UInt16(truncatingIfNeeded: tag >> 32), record: UInt32(truncatingIfNeeded: tag))
+        self.init(purpose, appIndex: UInt16(truncatingIfNeeded: tag >> 32), record: UInt32(truncatingIfNeeded: tag))
     }
 }

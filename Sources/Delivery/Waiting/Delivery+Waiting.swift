@@ -4,8 +4,8 @@ import LiveActivity
 ///
 /// An activity's waiting list has only commands that do not replace each other. An update replaces older updates. An
 /// end replaces updates of its life, even newer ones, older ends and its start. A start replaces only older starts.
-/// After an end, only a start waits: it begins the activity's next life. (R13) Merging only saves calls: Redis decides
-/// the order at the admission.
+/// After an end, only a start waits: it begins the activity's next life. (R13) The end of a lifetime has rules of its
+/// own (`mergeLifetimeEnd`). Merging only saves calls: Redis decides the order at the admission.
 extension Delivery {
     /// Adds a command to its activity's waiting list. The command may replace waiting commands. Or it may be replaced
     /// and finished at once, or become the rider of a waiting command.
@@ -28,17 +28,17 @@ extension Delivery {
 
     mutating func findOrAddActivity(of record: UInt32) -> UInt32 {
         let slot = records.address(of: record)
-        return activities.findOrAdd(slot.pointee.application, slot.pointee.bytes(slot.pointee.subject))
+        return activities.findOrAdd(slot.pointee.appIndex, slot.pointee.bytes(slot.pointee.subject))
     }
 
     /// Finds the activity of a command that is decoded but not yet written to its slot. Prefetches the slots
     /// that merging the command will read.
     /// - Returns: nil if the activity's id has escapes and must be unescaped first.
-    mutating func findOrAddActivity(of command: Command, of application: UInt16, in value: UnsafeRawBufferPointer)
+    mutating func findOrAddActivity(of command: Command, of appIndex: UInt16, in value: UnsafeRawBufferPointer)
         -> UInt32?
     {
         guard !command.activity.isEscaped else { return nil }
-        let activity = activities.findOrAdd(application, command.activity.range.bytes(in: value))
+        let activity = activities.findOrAdd(appIndex, command.activity.range.bytes(in: value))
         let slot = activities.address(of: activity)
         records.prefetch(slot.pointee.waitingList.last)
         records.prefetch(slot.pointee.lastRider)
@@ -182,11 +182,11 @@ extension Delivery {
             // The activity may be paused for a rider that waits for its carrier. This command may be that
             // carrier, so do not wait for the timer.
             guard !activities[activity].isWithinSpacing(now: now) else { return }
-            activities.enter(.awakened, activity)
+            activities.enter(.queuedToBegin, activity)
         case .backingOff, .awaitingService:
             guard isCurrentSuperseded(of: activity) else { return }
             replaceRetry(of: activity, now: now)
-        case .awakened, .awaitingReadAhead, .awaitingCredit, .lookingUpToken, .admitting, .registering, .holding,
+        case .queuedToBegin, .awaitingReadAhead, .awaitingCredit, .lookingUpToken, .admitting, .registering, .holding,
             .ready,
             .inFlight,
             .retiring, .limiting:

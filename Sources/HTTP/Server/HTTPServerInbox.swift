@@ -40,12 +40,18 @@ final class HTTPServerInbox: Sendable {
         wakeup.signal()
     }
 
+    /// Gives a message to the server's thread. If the server has ended, drops the message, and ends a stream that the
+    /// message begins: the server may end after `beginStream` and before this call.
     func post(_ message: Message) {
         let isOpen = state.withLock { state in
             if !state.isClosed { state.messages.append(message) }
             return !state.isClosed
         }
-        if isOpen { wakeup.signal() }
+        if isOpen {
+            wakeup.signal()
+        } else if case .streamBegan(let stream, _) = message {
+            stream.end()
+        }
     }
 
     /// Takes all waiting messages. Called on the server's thread.

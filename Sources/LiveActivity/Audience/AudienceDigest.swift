@@ -20,7 +20,7 @@ extension AudienceDigest {
     /// audience's digest only the id. So a channel and an audience with the same id have different digests.
     ///
     /// - Parameter channel: the channel's id.
-    public init(ofChannel channel: UnsafeRawBufferPointer, in environment: DeviceEnvironment) {
+    public init(ofChannel channel: UnsafeRawBufferPointer, in environment: APNsEnvironment) {
         var digest = Digest()
         let environment: StaticString = environment.name
         digest.add(UnsafeRawBufferPointer(start: environment.utf8Start, count: environment.utf8CodeUnitCount))

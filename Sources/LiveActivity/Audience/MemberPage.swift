@@ -30,7 +30,7 @@ public struct MemberPage {
         /// The page has had an entry of a device. After its last entry, the page then lives at least as long as the
         /// value of a device in Redis, which lives longer than the value of an activity.
         public static let holdsDevices: UInt8 = 1
-        /// The page takes no more entries until the script `arrange` has compacted or split it.
+        /// The page takes no more entries until the script `arrange` has run for it.
         public static let isFull: UInt8 = 2
     }
 
@@ -228,7 +228,7 @@ public struct PageMember {
     /// ``MemberPage/members(into:)``.
     public var isLeaving: Bool { flags & StoredMember.Flag.leaving != 0 }
     public var kind: StoreSubjectKind { flags & StoredMember.Flag.device == 0 ? .activity : .device }
-    public var environment: DeviceEnvironment { flags & StoredMember.Flag.sandbox == 0 ? .production : .sandbox }
+    public var environment: APNsEnvironment { flags & StoredMember.Flag.sandbox == 0 ? .production : .sandbox }
     /// Whether frequent updates are allowed. False for a device.
     public var frequentUpdates: Bool { kind == .activity && flags & StoredMember.Flag.frequentUpdates != 0 }
     /// Whether the device's activities may begin on a broadcast channel. False for an activity.

@@ -1,11 +1,11 @@
 /// A broadcast channel in one of Apple's two environments: of an audience, or one that a producer manages and names in
 /// its commands.
 public struct AudienceChannel: Sendable, Hashable, BitwiseCopyable {
-    public var environment: DeviceEnvironment
+    public var environment: APNsEnvironment
     public var storage: ChannelStorage
     public var identifier: ChannelIdentifier
 
-    public init(environment: DeviceEnvironment, storage: ChannelStorage, identifier: ChannelIdentifier) {
+    public init(environment: APNsEnvironment, storage: ChannelStorage, identifier: ChannelIdentifier) {
         self.environment = environment
         self.storage = storage
         self.identifier = identifier
@@ -17,7 +17,7 @@ public struct AudienceChannel: Sendable, Hashable, BitwiseCopyable {
 
     /// Reads the field that names the channel of one environment in an audience's record in Redis; nil if the
     /// field is invalid.
-    public init?(field: UnsafeRawBufferPointer, environment: DeviceEnvironment) {
+    public init?(field: UnsafeRawBufferPointer, environment: APNsEnvironment) {
         guard field.count > Self.fieldHeadBytes, let storage = ChannelStorage(rawValue: field[0]),
             let identifier = ChannelIdentifier(UnsafeRawBufferPointer(rebasing: field[Self.fieldHeadBytes...]))
         else { return nil }
@@ -35,7 +35,7 @@ public struct AudienceChannels: Sendable, Equatable, BitwiseCopyable {
         self.sandbox = sandbox
     }
 
-    public subscript(environment: DeviceEnvironment) -> AudienceChannel? {
+    public subscript(environment: APNsEnvironment) -> AudienceChannel? {
         environment == .production ? production : sandbox
     }
 

@@ -13,8 +13,8 @@ struct StateTemplate: BitwiseCopyable {
     /// must be equal.
     static let valuesMax = 128
 
-    var application: UInt16 = 0
-    /// The application's contract, which has the nodes that ``values`` name; nil if no state is stored.
+    var appIndex: UInt16 = 0
+    /// The app's contract, which has the nodes that ``values`` name; nil if no state is stored.
     var contract: UnmanagedContract?
     /// The state's length.
     var count = 0
@@ -119,7 +119,7 @@ public struct RecentStateTemplates: ~Copyable {
     /// The state of the last record, if it matched a remembered template while it was decoded, and the number of the
     /// template's app. Absent if it matched none.
     private var matchedState = ByteRange.absent
-    private var matchedApplication: UInt16 = 0
+    private var matchedAppIndex: UInt16 = 0
 
     /// - Parameter isNeeded: whether any app has a contract.
     public init(isNeeded: Bool) {
@@ -158,7 +158,7 @@ public struct RecentStateTemplates: ~Copyable {
         guard let templates else { return nil }
         for _ in 0..<Self.templatesMax {
             if let end = templates[lastIndex].end(ofStateAt: start, in: text) {
-                (matchedState, matchedApplication) = (ByteRange(from: start, to: end), templates[lastIndex].application)
+                (matchedState, matchedAppIndex) = (ByteRange(from: start, to: end), templates[lastIndex].appIndex)
                 return end
             }
             lastIndex = (lastIndex &+ 1) & (Self.templatesMax &- 1)
@@ -169,8 +169,8 @@ public struct RecentStateTemplates: ~Copyable {
     /// Whether the command's state matched a template of this app while it was decoded, so that the state fits the
     /// app's contract. False for a start, whose attributes must be checked too.
     @inline(__always)
-    public func hasMatched(_ command: Command, ofApp application: UInt16) -> Bool {
-        !matchedState.isAbsent && matchedState == command.contentState && matchedApplication == application
+    public func hasMatched(_ command: Command, ofApp appIndex: UInt16) -> Bool {
+        !matchedState.isAbsent && matchedState == command.contentState && matchedAppIndex == appIndex
             && command.event != .start
     }
 
@@ -178,7 +178,7 @@ public struct RecentStateTemplates: ~Copyable {
     /// decoded. False if the state matched no template, and for a start.
     public func hasTemplate(
         _ command: Command,
-        ofApp application: UInt16,
+        ofApp appIndex: UInt16,
         in record: UnsafeRawBufferPointer
     ) -> Bool {
         guard let templates, !matchedState.isAbsent, matchedState == command.contentState, command.event != .start,
@@ -186,7 +186,7 @@ public struct RecentStateTemplates: ~Copyable {
         else { return false }
         return (0..<Self.templatesMax)
             .contains { index in
-                templates[index].application == application
+                templates[index].appIndex == appIndex
                     && templates[index].end(ofStateAt: Int(matchedState.offset), in: text) == matchedState.end
             }
     }
@@ -195,7 +195,7 @@ public struct RecentStateTemplates: ~Copyable {
     /// its state, unless the state is absent or too long. Throws the mismatch if the command does not fit.
     public mutating func check(
         _ command: Command,
-        ofApp application: UInt16,
+        ofApp appIndex: UInt16,
         _ contract: UnmanagedContract,
         in record: UnsafeRawBufferPointer
     ) throws(ContractMismatch) {
@@ -208,8 +208,8 @@ public struct RecentStateTemplates: ~Copyable {
         try contract.check(command, in: record, recordingIn: template)
         let state = command.contentState.bytes(in: record)
         if let base = state.baseAddress { template.pointee.bytes.copyMemory(from: base, byteCount: state.count) }
-        (template.pointee.application, template.pointee.contract, template.pointee.count) = (
-            application, contract, state.count
+        (template.pointee.appIndex, template.pointee.contract, template.pointee.count) = (
+            appIndex, contract, state.count
         )
     }
 }

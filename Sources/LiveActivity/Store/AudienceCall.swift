@@ -57,13 +57,13 @@ public struct AudienceCall<Bytes> {
         // Operations on a segment.
 
         /// Reads the lower bounds of the segment's pages. Reply: `pages`, with four bytes for each page,
-        /// little-endian, ascending, the first 0; empty for a segment without members.
+        /// little-endian, ascending, the first 0; empty for a segment without pages.
         case directory(segment: UInt8)
         /// Reads the page with this lower bound. Reply: `page` with the bytes of a ``MemberPage``; empty if
         /// there is no such page.
         case page(segment: UInt8, lowerBound: UInt32)
-        /// Adds an entry to the segment. Reply: `joined`. A member's entry with the latest time is valid
-        /// (``MemberPage``). So a repetition, or another order, changes nothing.
+        /// Adds an entry to the segment. Reply: `appended`. Of a member's entries, the one with the latest time is
+        /// valid (``MemberPage``). So a repetition, or another order, changes nothing.
         case append(MemberEntry<Bytes>)
     }
 }
@@ -71,8 +71,8 @@ public struct AudienceCall<Bytes> {
 /// The parts of a command to an audience that decide about its admission.
 public struct AudienceAdmission<Bytes> {
     public var version: Version
-    /// The digest of what members would show. An update that equals the newest state is `unchanged`. Not compared
-    /// for an end or a start.
+    /// The digest of what members would show. If it equals the digest of the newest state, and that state is settled,
+    /// an update is `unchanged`. Not compared for an end or a start.
     public var digest: UInt64
     public var pace: Policy.Pace
     public var isEnd: Bool
@@ -83,9 +83,9 @@ public struct AudienceAdmission<Bytes> {
     public var requestsHighPriority: Bool
     /// Whether the command may draw on the reserved part of the budgets.
     public var mayUseReserve: Bool
-    /// The number of ranges into which the caller would divide the audience. Not used while an older command to
-    /// the audience is under way, for at most an hour: the new command then gets the same ranges, because other ranges
-    /// would overlap with them.
+    /// The number of ranges into which the caller would divide the audience. Not used while a command of the last hour
+    /// to the audience is under way: the new command then gets the ranges of that command, because other ranges would
+    /// overlap with them.
     public var rangeCount: UInt16
     /// The body that a member gets if it joins later, in the form `JoinerBody`, and until when it is valid, UNIX
     /// seconds: the command's expiration, or what its stale date or its policy gives. The body has no alert, because
@@ -121,12 +121,12 @@ public struct AudienceAdmission<Bytes> {
 /// Identifies one broadcast of a version. The version is finished when all its ranges and broadcasts are
 /// finished.
 public struct BroadcastPart: Sendable, Hashable, BitwiseCopyable {
-    public var environment: DeviceEnvironment
+    public var environment: APNsEnvironment
     /// How many ranges, and how many broadcasts, the version has in all.
     public var rangeCount: UInt16
     public var broadcastCount: UInt8
 
-    public init(environment: DeviceEnvironment, rangeCount: UInt16, broadcastCount: UInt8) {
+    public init(environment: APNsEnvironment, rangeCount: UInt16, broadcastCount: UInt8) {
         self.environment = environment
         self.rangeCount = rangeCount
         self.broadcastCount = broadcastCount
@@ -141,7 +141,8 @@ public struct AudienceGrant: Sendable, Equatable, BitwiseCopyable {
     /// The priority, 5 or 10, for members without frequent updates and for members with them.
     public var priority: UInt8
     public var frequentPriority: UInt8
-    /// Whether the command asked for priority 10 and one of the two priorities is 5, because a budget was used up.
+    /// Whether the command asked for priority 10 and at least one of the two priorities is 5, because a budget was
+    /// used up.
     public var isDemoted: Bool
     public var rangeCount: UInt16
     /// The number of the command's broadcasts, one for each of its channels; 0 for a start.
@@ -247,7 +248,7 @@ public struct MemberEntry<Bytes> {
     public var location: MemberLocation
     public var isLeaving: Bool
     public var kind: StoreSubjectKind
-    public var environment: DeviceEnvironment
+    public var environment: APNsEnvironment
     /// For an activity: whether frequent updates are allowed.
     public var frequentUpdates: Bool
     /// For a device: whether its activities may begin on a broadcast channel.
@@ -264,7 +265,7 @@ public struct MemberEntry<Bytes> {
         location: MemberLocation,
         isLeaving: Bool,
         kind: StoreSubjectKind,
-        environment: DeviceEnvironment,
+        environment: APNsEnvironment,
         frequentUpdates: Bool,
         supportsChannels: Bool = false,
         atMilliseconds: Int64,
@@ -287,6 +288,7 @@ public struct MemberEntry<Bytes> {
 public enum AudienceLimits {
     /// The maximum length of the text of ``AudienceCall/Operation/checkpoint(_:claim:text:)``, in bytes.
     public static let progressBytes = 4_096
-    /// The longest page that is read, in bytes.
+    /// The longest page that is read, in bytes. A longer value counts as damaged. The store lets pages grow to about
+    /// 48 KiB.
     public static let pageBytes = 64 * 1_024
 }

@@ -11,7 +11,7 @@ public enum AudienceVerdict: UInt8, Sendable, CaseIterable {
     case duplicate
     /// The members show this state already, or this state is being sent to them.
     case unchanged
-    /// The audience has ended.
+    /// Redis has admitted an end to the audience. Only a start can follow.
     case ended
     /// There is no state to send to a member that joins.
     case unknown
@@ -25,7 +25,8 @@ public enum AudienceVerdict: UInt8, Sendable, CaseIterable {
     case finished
     case pages
     case page
-    case joined
+    /// An entry was added to the member's page.
+    case appended
 }
 
 /// A reply of the store about an audience. Borrowed bytes are valid only until the function that gets the reply

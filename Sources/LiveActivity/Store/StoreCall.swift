@@ -57,8 +57,8 @@ public struct StoreCall<Bytes> {
             source: RegistrationSource,
             audiences: Bytes?
         )
-        /// Retires the token. Reply: `settled`. The activity leaves its audiences. No version is settled, so the
-        /// command whose push found the token dead can be held for the next token.
+        /// Retires a token, if the activity still has it. The activity then leaves its audiences. Reply: `settled`. No
+        /// version is settled, so the command whose push found the token dead can be held for the next token.
         ///
         /// Redis does not use the version. A caller without a command names (0, 0), which no command has.
         case retire(version: Version, TokenRetirement<Bytes>)
@@ -79,9 +79,9 @@ public struct StoreCall<Bytes> {
         )
         /// Records that APNs throttles the activity's token (429), so that the spacing grows. Reply: `settled`.
         case throttle(version: Version, pace: Policy.Pace)
-        /// Allows Redis to admit the newest update or end again, if it was settled but never shown. Reply:
-        /// `retry`; `duplicate` if the version was shown or is a start; or `superseded`. Only `causeway
-        /// replay` makes this call, never a worker.
+        /// Allows Redis to admit the newest update or end again, if it was settled but never shown. Reply: `retry`,
+        /// also if the version is not settled; `duplicate` if the version was shown or is a start; or `superseded`.
+        /// Only `causeway replay` makes this call, never a worker.
         case reopen(version: Version)
 
         // Operations on a device.
@@ -90,7 +90,7 @@ public struct StoreCall<Bytes> {
         /// `noToken`; or `wait` while the budget is empty.
         ///
         /// A token that came with the start is registered first. A repeated call may draw twice. Then later
-        /// starts wait longer than necessary, but the device never gets more starts than its budget allows.
+        /// starts wait longer than necessary.
         case lookUpToken(
             attributesType: Bytes,
             startBudget: Policy.Bucket,
@@ -118,16 +118,15 @@ public struct StoreCall<Bytes> {
 
         // Operations on an activity or a device.
 
-        /// Removes the activity's token, or those tokens of the device that were registered no later. Reply:
+        /// Removes the tokens of the activity or device that were registered at this time or earlier. Reply:
         /// `unregistered`, or `stale` if no token was removed because all were registered later. The activity or
         /// device leaves the audiences that only the removed tokens' registrations name.
         case unregister(atMilliseconds: Int64)
         /// Confirms that the audiences in a reply's ``StoreReply/departures`` have the entries about the
         /// departure. Reply: `settled`. Until this call, replies name these audiences again.
         ///
-        /// The call has no effect if the activity or device was registered or unregistered since. The reply to
-        /// that registration or unregistration has named the same audiences, with a later time. They must be
-        /// confirmed with that time.
+        /// The call has no effect if Redis now has another time, because of a later registration or unregistration.
+        /// Then a later reply names these audiences with that time, and they must be confirmed with it.
         case confirmDepartures(atMilliseconds: Int64)
 
         // Operations on an activity's life in the timetable of lifetimes. They do not change the activity's own
@@ -253,10 +252,10 @@ public struct TokenRegistration<Bytes> {
     /// UNIX milliseconds. Redis keeps the registration with the latest time. If several have the same time, it
     /// keeps the one that arrives last.
     public var registeredAtMilliseconds: Int64
-    public var environment: DeviceEnvironment
+    public var environment: APNsEnvironment
 
     @inlinable
-    public init(token: Bytes, environment: DeviceEnvironment, registeredAtMilliseconds: Int64) {
+    public init(token: Bytes, environment: APNsEnvironment, registeredAtMilliseconds: Int64) {
         self.token = token
         self.environment = environment
         self.registeredAtMilliseconds = registeredAtMilliseconds
@@ -268,13 +267,13 @@ public struct TokenRegistration<Bytes> {
 public struct TokenRetirement<Bytes> {
     /// Not empty.
     public var token: Bytes
-    public var environment: DeviceEnvironment
+    public var environment: APNsEnvironment
     /// The token is retired only if it was registered before this time, UNIX milliseconds. Nil: it is retired
     /// in any case.
     public var invalidAtMilliseconds: Int64?
 
     @inlinable
-    public init(token: Bytes, environment: DeviceEnvironment, invalidAtMilliseconds: Int64?) {
+    public init(token: Bytes, environment: APNsEnvironment, invalidAtMilliseconds: Int64?) {
         self.token = token
         self.environment = environment
         self.invalidAtMilliseconds = invalidAtMilliseconds

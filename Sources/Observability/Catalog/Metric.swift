@@ -10,7 +10,7 @@ public enum Metric: UInt8, CaseIterable, Sendable {
     case commandsDeferred
     case commandsCoalesced
     case commandsUndecodable
-    case bodiesTrimmed
+    case bodiesWithDroppedFields
 
     // Pushes. Draws from a budget and demotions to priority 5 count with the first attempt of a push, because
     // Redis draws once for each version.
@@ -104,8 +104,8 @@ public enum Metric: UInt8, CaseIterable, Sendable {
     case processStartTime
     case buildInfo
 
-    /// Whether lanes or the Kafka thread publish the metric: as numbers (cells), or, for a metric by partition, as
-    /// ``PartitionReading``s. Otherwise the value is read when the metrics are requested.
+    /// Whether the definition says that lanes or the Kafka thread publish the metric: as numbers (cells), or, for a
+    /// metric by partition, as ``PartitionReading``s. Otherwise the value is read when the metrics are requested.
     var hasCells: Bool {
         switch definition.source {
         case .lanes, .kafka: true
@@ -254,12 +254,12 @@ public enum MetricDimension: UInt8, CaseIterable, Sendable {
 }
 
 /// The parts of the time that a command takes, the values of the label `stage` of `causeway_stage_seconds`.
-public enum LatencyPhase: UInt8, CaseIterable, Sendable {
+public enum LatencyStage: UInt8, CaseIterable, Sendable {
     /// From the record's timestamp to its receipt: the time in Kafka.
     case queue
-    /// From receipt to the last decision of Redis before the first attempt of the push was answered or failed: merging,
-    /// pace, and Redis itself. After a deferral, only later attempts count, so the deferral and the attempts before it
-    /// are part of this time.
+    /// From receipt to the decision of Redis that allowed the first attempt of the push: merging, pace, and Redis
+    /// itself. After a deferral, the attempts are counted again from the first, so the deferral and the attempts before
+    /// it are part of this time.
     case admit
     /// From that decision until the last attempt of the push is sent: the wait for a free stream on a connection, and
     /// all earlier attempts.
@@ -291,7 +291,7 @@ public enum RecordWait: UInt8, CaseIterable, Sendable {
     case pace
     /// A free stream on an APNs connection.
     case stream
-    /// APNs' answer. Pushes of audiences do not count, because no record of this count waits for them.
+    /// APNs' answer. Pushes of audiences do not count: a member is not a record.
     case apns
     /// The acknowledgements that settle it: Kafka's for its result, Redis' for its settlement.
     case result

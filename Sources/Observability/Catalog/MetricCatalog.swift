@@ -76,8 +76,8 @@ package enum MetricCatalog {
             "Growth means that a producer writes states that the app's types cannot decode. The dead letters name the path, the value and the type; with warn, the log does."
         ),
         .counter(
-            .bodiesTrimmed,
-            "causeway_bodies_trimmed_total",
+            .bodiesWithDroppedFields,
+            "causeway_bodies_with_dropped_fields_total",
             "commands",
             [.configuredApp],
             "Commands whose body was too large for APNs, and from which the policy's `oversize` fields were dropped.",
@@ -137,8 +137,7 @@ package enum MetricCatalog {
             "pushes",
             [.configuredApp, .policy],
             "Pushes sent at priority 10.",
-            "These pushes use up the phones' own budgets. Compare with causeway_budget_demotions_total. "
-                + "Until the next start, policies that a reload added share the label (added)."
+            "These pushes use up the phones' own budgets. Compare with causeway_budget_demotions_total."
         ),
         .counter(
             .budgetDemotions,

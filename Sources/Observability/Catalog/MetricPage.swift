@@ -12,7 +12,8 @@ package enum MetricPage {
             Each worker serves these metrics at `http://HOST:9464/metrics`, as Prometheus text. Numbers are at most \
             \(ThreadMetrics.publicationMilliseconds) ms old. Times are in seconds. Labels have a fixed set of values: apps and \
             policies of the configuration, Apple's reasons, and "other" for the rest. `app` is the app's name under `apps` in \
-            the configuration. Series marked * appear with their first count.
+            the configuration. Until the next start, policies that a reload added share the `policy` "(added)". \
+            Series marked * appear with their first count.
 
             Other pages: `/livez` (it fails if a thread makes no progress), `/readyz` (the worker has its share of the partitions, its keys are read \
             and not refused, and it is not draining; it does not fail because another service is down), `/statusz` (what flows, what \
@@ -44,9 +45,9 @@ package enum MetricPage {
             ## Log lines
 
             Each line has a `kind`. A warning or an error that repeats with the same details is written at growing \
-            intervals: after \(LogRepetition.firstIntervalMilliseconds / 1_000) s, \
-            \(LogRepetition.firstIntervalMilliseconds / 500) s and so on, up to \
-            \(LogRepetition.intervalMillisecondsMax / 1_000) s. Its next line has the number of those left out (`repeated`). \
+            intervals: after \(LogRepetitionLimiter.firstIntervalMilliseconds / 1_000) s, \
+            \(LogRepetitionLimiter.firstIntervalMilliseconds / 500) s and so on, up to \
+            \(LogRepetitionLimiter.intervalMillisecondsMax / 1_000) s. Its next line has the number of those left out (`repeated`). \
             The line that says that a trouble is over is always written, with this number too.
 
             A thread writes at most \(KindLog.linesPerWindow) lines of a kind in \(KindLog.windowMilliseconds / 1_000) \

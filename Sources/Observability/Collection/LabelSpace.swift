@@ -1,7 +1,8 @@
 import LiveActivity
 
-/// The possible values of all labels except partitions. They are fixed when the worker starts, so that counting costs
-/// one addition. A value that is not in the list is counted under "other", "none" or, for a policy, "(added)".
+/// The possible values of all labels except partitions, lanes and threads. They are fixed when the worker starts, so
+/// that counting costs one addition. A value that is not in the list is counted under "other", "none" or, for a policy,
+/// "(added)".
 package struct LabelSpace: Sendable {
     /// An app in an environment.
     package struct Pool: Sendable, Equatable {
@@ -102,7 +103,7 @@ package struct LabelSpace: Sendable {
         case .pool: pools.map { [$0.app, $0.environment] }
         case .response: responses.labels
         case .goAwayReason: responses.reasonLabels
-        case .latencyPart: LatencyPhase.allCases.map { [$0.name] }
+        case .latencyPart: LatencyStage.allCases.map { [$0.name] }
         case .environment: environments.map { [$0] }
         case .connectionState: ConnectionState.allCases.map { [$0.name] }
         case .signer: signers.map { [$0.team, $0.keyIdentifier] }

@@ -58,7 +58,7 @@ package final class MetricRegistry: Sendable {
             layout: layout,
             cells: cells,
             lanes: laneReadings.map(\.cells),
-            partitions: PartitionTotals.merged(laneReadings.flatMap(\.partitions) + kafkaReading.partitions),
+            partitions: (laneReadings.flatMap(\.partitions) + kafkaReading.partitions).mergedByPartition(),
             silences: threads.map { ($0.thread, $0.silenceMilliseconds(nowMilliseconds: nowMilliseconds)) },
             takenAtMilliseconds: nowMilliseconds
         )
@@ -175,22 +175,22 @@ struct HistogramReading: Sendable, Equatable {
     }
 }
 
-enum PartitionTotals {
-    /// Combines the threads' readings into one reading per partition.
-    static func merged(_ readings: [PartitionReading]) -> [PartitionReading] {
+extension [PartitionReading] {
+    /// Combines the threads' readings into one reading per partition. Each value is the highest of them.
+    func mergedByPartition() -> [PartitionReading] {
         var merged: [UInt64: PartitionReading] = [:]
-        for reading in readings {
+        for reading in self {
             let key = UInt64(UInt32(bitPattern: reading.topic)) << 32 | UInt64(UInt32(bitPattern: reading.partition))
             guard var combined = merged[key] else {
                 merged[key] = reading
                 continue
             }
-            combined.oldestUnsettledMilliseconds = max(
+            combined.oldestUnsettledMilliseconds = Swift.max(
                 combined.oldestUnsettledMilliseconds,
                 reading.oldestUnsettledMilliseconds
             )
-            combined.settledWatermark = max(combined.settledWatermark, reading.settledWatermark)
-            combined.lag = max(combined.lag, reading.lag)
+            combined.settledWatermark = Swift.max(combined.settledWatermark, reading.settledWatermark)
+            combined.lag = Swift.max(combined.lag, reading.lag)
             merged[key] = combined
         }
         return merged.values.sorted { ($0.topic, $0.partition) < ($1.topic, $1.partition) }

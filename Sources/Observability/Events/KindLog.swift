@@ -5,9 +5,9 @@ import Logging
 /// In each window of a minute, the first lines of a kind are written. Further lines are only counted, without
 /// making their text, and the next written line says how many were suppressed.
 ///
-/// A warning or an error that repeats is written at growing intervals (``LogRepetition``). Its next line says
-/// how many repeats were left out. A line that reports the end of a failure is always written, and says how
-/// many repeats of the failure were left out.
+/// A warning or an error that repeats is written at growing intervals (``LogRepetitionLimiter``). Its next line says
+/// how many repeats were left out. The first line that reports the end of a remembered failure is always written, and
+/// says how many repeats of the failure were left out.
 package struct KindLog: ~Copyable, Sendable {
     /// The most lines of one kind that a thread writes in one window.
     package static let linesPerWindow: UInt32 = 10
@@ -75,7 +75,7 @@ package struct KindLog: ~Copyable, Sendable {
         }
         if level >= .warning {
             allowances[index].comparedCount += 1
-            guard let count = events.admit(kind, fields, nowMilliseconds: nowMilliseconds) else {
+            guard let count = events.permit(kind, fields, nowMilliseconds: nowMilliseconds) else {
                 events.recordSuppressedLine(kind, wallMilliseconds: wallMilliseconds)
                 return false
             }

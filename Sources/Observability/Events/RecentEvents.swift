@@ -2,7 +2,7 @@ import Logging
 import Synchronization
 
 /// The number of log lines of each ``LogKind``, written or suppressed, with the time of the last one and the details of
-/// the last written one, for /statusz. Also has the one ``LogRepetition`` of the process, which all threads share.
+/// the last written one, for /statusz. Also has the one ``LogRepetitionLimiter`` of the process, which all threads share.
 package final class RecentEvents: Sendable {
     struct Event: Sendable {
         var kind: LogKind
@@ -17,18 +17,18 @@ package final class RecentEvents: Sendable {
     /// The most characters that are kept of a line's metadata.
     static let detailCharactersMax = 300
 
-    private let repetition = Mutex(LogRepetition())
+    private let repetitionLimiter = Mutex(LogRepetitionLimiter())
     private let events = Mutex<[Event]>(LogKind.allCases.map { Event(kind: $0) })
 
-    /// Decides whether a line is written; see ``LogRepetition/admit(_:_:nowMilliseconds:)``. All threads
+    /// Decides whether a line is written; see ``LogRepetitionLimiter/permit(_:_:nowMilliseconds:)``. All threads
     /// share the repetitions, because many lanes have the same failure.
-    func admit(_ kind: LogKind, _ fields: Logger.Metadata, nowMilliseconds: Int64) -> UInt64? {
-        repetition.withLock { $0.admit(kind, fields, nowMilliseconds: nowMilliseconds) }
+    func permit(_ kind: LogKind, _ fields: Logger.Metadata, nowMilliseconds: Int64) -> UInt64? {
+        repetitionLimiter.withLock { $0.permit(kind, fields, nowMilliseconds: nowMilliseconds) }
     }
 
-    /// Forgets failures that have ended; see ``LogRepetition/forget(_:_:)``.
+    /// Forgets failures that have ended; see ``LogRepetitionLimiter/forget(_:_:)``.
     func endFailures(_ kinds: [LogKind], _ fields: Logger.Metadata) -> UInt64? {
-        repetition.withLock { $0.forget(kinds, fields) }
+        repetitionLimiter.withLock { $0.forget(kinds, fields) }
     }
 
     func recordLine(_ kind: LogKind, metadata: Logger.Metadata, wallMilliseconds: Int64) {
@@ -54,7 +54,8 @@ package final class RecentEvents: Sendable {
         events.withLock { $0[Int(kind.rawValue)].suppressedWithoutMetrics &+= 1 }
     }
 
-    /// The numbers of suppressed lines of logs without metrics, indexed by kind.
+    /// For each kind, in the order of ``LogKind``'s raw values: the number of lines that logs without metrics of their
+    /// own have suppressed.
     var suppressedWithoutMetrics: [UInt64] { events.withLock { $0.map(\.suppressedWithoutMetrics) } }
 
     /// The kinds that were logged, the latest first.

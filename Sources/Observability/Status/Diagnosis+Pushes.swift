@@ -42,6 +42,11 @@ extension Diagnosis {
                 )
             }
         }
+        return findings + providerKeyFindings
+    }
+
+    private var providerKeyFindings: [Finding] {
+        var findings: [Finding] = []
         for (index, signer) in labels.signers.enumerated()
         where window.current[.providerTokenAge, index] > Self.tokenAgeMillisecondsMax {
             let age = Numeral.duration(microseconds: window.current[.providerTokenAge, index] * 1_000)
@@ -73,37 +78,40 @@ extension Diagnosis {
         return findings
     }
 
-    /// Returns findings from the shares of APNs' answers in the window.
+    /// Returns findings from the shares of APNs' answers in the window. Like the alerts, judges each pool by itself.
     var answerFindings: [Finding] {
+        labels.pools.enumerated()
+            .flatMap { index, pool in answerFindings(of: "\(pool.app) in \(pool.environment)", index) }
+    }
+
+    /// The alert about refusals also counts 429s. This finding does not: the worker repeats a push that got a 429.
+    private func answerFindings(of name: String, _ pool: Int) -> [Finding] {
         var answerCount: Int64 = 0
         var refusedCount: Int64 = 0
         var deadCount: Int64 = 0
         var worstAnswer: (label: String, count: Int64) = ("", 0)
-        for (index, pool) in labels.pools.enumerated() {
-            for (answer, values) in labels.responses.labels.enumerated() {
-                let count = window.count(.pushes, index, answer) ?? 0
-                answerCount += count
-                if values[0] == "410" {
-                    deadCount += count
-                } else if values[0].hasPrefix("4"), values[0] != "429" {
-                    refusedCount += count
-                    if count > worstAnswer.count {
-                        worstAnswer = ("\(values[0]) \(values[1]), for \(pool.app) in \(pool.environment)", count)
-                    }
-                }
+        for (answer, values) in labels.responses.labels.enumerated() {
+            let count = window.count(.pushes, pool, answer) ?? 0
+            answerCount += count
+            if values[0] == "410" {
+                deadCount += count
+            } else if values[0].hasPrefix("4"), values[0] != "429" {
+                refusedCount += count
+                if count > worstAnswer.count { worstAnswer = ("\(values[0]) \(values[1])", count) }
             }
         }
         // In a window with few answers, more than half of them must be refusals. This reports a wrong key at the
         // first push: its refusal is then the only answer.
         let isMany = answerCount >= Self.samplesMin
         var findings: [Finding] = []
-        if isMany ? refusedCount * 100 > answerCount : refusedCount * 2 > answerCount {
+        if isMany ? refusedCount * 20 > answerCount : refusedCount * 2 > answerCount {
             findings.append(
                 Finding(
                     severity: isMany ? .broken : .attention,
                     alert: "CausewayPushesRefused",
                     observation:
-                        "APNs refused \(Numeral.grouped(refusedCount)) of \(Numeral.grouped(answerCount)) pushes, most with \(worstAnswer.label).",
+                        "APNs refused \(Numeral.grouped(refusedCount)) of \(Numeral.grouped(answerCount)) pushes of \(name), "
+                        + "most with \(worstAnswer.label).",
                     meaning: "No retry helps. Their commands have failed, and their results say so.",
                     action:
                         "403: key, team, environment. BadDeviceToken, DeviceTokenNotForTopic: tokens of the other environment or "
@@ -117,7 +125,7 @@ extension Diagnosis {
                     severity: .attention,
                     alert: "CausewayTokensDying",
                     observation:
-                        "\(Numeral.grouped(deadCount)) of \(Numeral.grouped(answerCount)) pushes went to dead tokens.",
+                        "\(Numeral.grouped(deadCount)) of \(Numeral.grouped(answerCount)) pushes of \(name) went to dead tokens.",
                     meaning: "Activities have ended or apps were deleted, and the producer does not know.",
                     action:
                         "Let the producers read the invalidations topic. After a large event the number falls by itself."

@@ -141,7 +141,7 @@ struct StatusBuilder {
     }
 
     private var latencyTable: StatusTable {
-        let meanings: [LatencyPhase: String] = [
+        let meanings: [LatencyStage: String] = [
             .queue: "Kafka, until received", .admit: "merging, pace, Redis", .stream: "waiting for a connection",
             .apns: "Apple and the network", .settle: "the result, until acknowledged",
         ]
@@ -149,7 +149,7 @@ struct StatusBuilder {
             key: "stages",
             title: "Where the time goes",
             columns: [.init(key: "stage", title: "stage"), .init(key: "meaning", title: "")] + Self.quantileColumns,
-            rows: LatencyPhase.allCases.map { part in
+            rows: LatencyStage.allCases.map { part in
                 [.words(part.name), .words(meanings[part] ?? "").styled(.faint)]
                     + Self.quantileCells(window.histogram(.latencyPartTime, Int(part.rawValue)))
             }

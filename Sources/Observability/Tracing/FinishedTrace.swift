@@ -16,15 +16,16 @@ public struct FinishedTrace: BitwiseCopyable, Equatable, Sendable {
     }
 
     public var context: TraceContext
-    /// The parent of the record's span: the span that the record's producer named. Nil if the trace begins at this
-    /// worker; only the spans of the record's further results then have a parent, the first result's span.
+    /// The parent of the record's span: the span that the record's producer named. If the trace begins at this worker,
+    /// the first result's span has no parent (nil), and the spans of the record's further results have the first
+    /// result's span.
     var parentSpan: UInt64?
     /// The topic of the record. Not used for a range, whose record is always on the fan-out topic.
     var topic: RecordTopic
     var partition: Int32
     var offset: Int64
     /// The index of the app. An index beyond the last app means no configured app.
-    var application: Int
+    var appIndex: Int
     var event: Event
     var ending: Ending
     var priority: UInt8
@@ -51,7 +52,7 @@ public struct FinishedTrace: BitwiseCopyable, Equatable, Sendable {
         topic = view.topic
         partition = view.partition
         offset = view.offset
-        application = view.application
+        appIndex = view.appIndex
         event = view.event
         ending = .outcome(view.outcome)
         priority = view.priority
@@ -84,7 +85,7 @@ public struct FinishedTrace: BitwiseCopyable, Equatable, Sendable {
     public init(
         _ trace: CarriedTrace,
         _ range: FinishedRange,
-        application: Int,
+        appIndex: Int,
         seed: UInt64,
         finishedMilliseconds: Int64
     ) {
@@ -93,7 +94,7 @@ public struct FinishedTrace: BitwiseCopyable, Equatable, Sendable {
         topic = .commands
         partition = range.partition
         offset = range.offset
-        self.application = application
+        self.appIndex = appIndex
         event = range.event
         ending = .range(range.outcome, members: range.members)
         priority = range.priority

@@ -11,12 +11,13 @@ import Numbers
 ///   without a result. The result names this span as its parent.
 /// - `admit`: from the receipt to the last decision of Redis before APNs' first answer, including the wait for pace and
 ///   budget. Only if the record was admitted.
-/// - `send`, kind client: from the last attempt to APNs' answer. Only if APNs answered.
+/// - `send`, kind client: from the last attempt to its end: APNs' answer, or the loss of the connection. Only if an
+///   attempt was sent completely.
 ///
 /// A command to an audience has one `consume` span until it is fanned out, and one in each range until the
 /// range is finished. The spans of the ranges, `consume <fan-out topic>`, are children of the command's span.
-/// A range's result names the range's span. The command's result names the span of the last range; if a broadcast
-/// ends later, the result names a span that is not exported.
+/// A range's result names the range's span. A broadcast has no span, and its result names the command's span. The
+/// command's result names the span of the last range; if a broadcast ends later, it names the command's span.
 ///
 /// The attributes follow OpenTelemetry's conventions for messaging and HTTP. Causeway's own begin with
 /// `causeway.`. No attribute contains a token, or the id of an activity or device.
@@ -26,7 +27,7 @@ package struct SpanDocument: Sendable {
     var fanoutTopic: String
     var groupIdentifier: String
     /// The apps' bundle ids, by index.
-    var applications: [String]
+    var apps: [String]
     /// The name of this process, for example the pod's name.
     var instance: String
 
@@ -35,7 +36,7 @@ package struct SpanDocument: Sendable {
         registrationsTopic = configuration.kafka.topics.registrations
         fanoutTopic = configuration.kafka.topics.fanout
         groupIdentifier = configuration.kafka.groupId
-        applications = configuration.apps.map(\.bundleId)
+        apps = configuration.apps.map(\.bundleId)
         var name = [CChar](repeating: 0, count: 256)
         gethostname(&name, name.count - 1)
         instance = name.withUnsafeBufferPointer { $0.baseAddress.map { String(cString: $0) } ?? "" }
@@ -105,8 +106,8 @@ package struct SpanDocument: Sendable {
         if trace.ending != .outcome(.invalid) {
             attributes.append(.init("causeway.event", "\(trace.event.name)"))
         }
-        if applications.indices.contains(trace.application) {
-            attributes.append(.init("causeway.app", applications[trace.application]))
+        if apps.indices.contains(trace.appIndex) {
+            attributes.append(.init("causeway.app", apps[trace.appIndex]))
         }
         return Self.span(
             trace,

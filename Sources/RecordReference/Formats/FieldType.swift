@@ -35,7 +35,7 @@ extension FieldType {
     static let count = whole(0...UInt64(Int64.max))
     static let sequence = whole(0...UInt64.max)
     static let identifier = name(bytesMax: Limits.identifierBytes)
-    static let environment = choice(DeviceEnvironment.allCases.map(\.name.description))
+    static let environment = choice(APNsEnvironment.allCases.map(\.name.description))
 
     /// The type in words, for tables.
     var words: String {

@@ -13,71 +13,63 @@ package struct OutcomeReference: Sendable {
     }
 
     init(_ outcome: Outcome) {
-        switch outcome {
-        case .accepted:
-            self.init(
-                outcome.name,
-                "APNs answered 200. The phone may still drop the push: see the traps below.",
-                "Nothing."
-            )
-        case .unchanged:
-            self.init(outcome.name, "Nothing but the timestamp differs from what the activity shows.", "Nothing.")
-        case .duplicate:
-            self.init(
-                outcome.name,
-                "This version was settled before.",
-                "Nothing, unless a newer state had the same version: then raise `sequence`."
-            )
-        case .superseded:
-            self.init(
-                outcome.name,
-                "A newer command came before this one was sent. Its alert, if any, went with the newer state.",
-                "Nothing."
-            )
-        case .held:
-            self.init(
-                outcome.name,
-                "No token is registered, or APNs calls it dead. The newest state waits for the next registration, and then has another result.",
-                "Check that the app registers its tokens, if this stays."
-            )
-        case .ended:
-            self.init(
-                outcome.name,
-                "The activity has ended, so nothing can change it.",
-                "Stop sending to it. A start begins it again."
-            )
-        case .expired:
-            self.init(
-                outcome.name,
-                "Its time was over before it could be sent.",
-                "With a `reason`, what [Reasons](#reasons) says: `activityUnknown` can mean a wrong id. Otherwise nothing for updates; if a start "
-                    + "or an end expired, decide whether it is still of use."
-            )
-        case .invalid:
-            self.init(
-                outcome.name,
-                "The record is wrong. `reason` says how, and the dead letter has the record with the details.",
-                "Correct the producer. Check records with `causeway check --commands`."
-            )
-        case .unregistered:
-            self.init(
-                outcome.name,
-                "The token of a start, of a lifetime's end or of an audience's member is dead.",
-                "Delete the token. The app registers a new one when it runs."
-            )
-        case .failed:
-            self.init(
-                outcome.name,
-                "APNs or Redis refused this command for a reason of its own, so trying again does not help.",
-                "Find `reason` in [Reasons](#reasons), which says what to do. Send the command again only after that."
-            )
-        case .unknown:
-            self.init(
-                outcome.name,
-                "A start was sent and its answer was lost. The activity may exist. It is not sent again, because that could start a second one.",
-                "Wait for the activity's registration. If none comes, start another activity."
-            )
-        }
+        let (meaning, action): (String, String) =
+            switch outcome {
+            case .accepted:
+                (
+                    "APNs answered 200. The phone may still drop the push: see the traps below.",
+                    "Nothing."
+                )
+            case .unchanged:
+                ("Nothing but the timestamp differs from what the activity shows.", "Nothing.")
+            case .duplicate:
+                (
+                    "This version was settled before.",
+                    "Nothing, unless a newer state had the same version: then raise `sequence`."
+                )
+            case .superseded:
+                (
+                    "A newer command came before this one was sent. Its alert, if any, went with the newer state.",
+                    "Nothing."
+                )
+            case .held:
+                (
+                    "No token is registered, or APNs calls it dead. The newest state waits for the next registration, and then has another result.",
+                    "Check that the app registers its tokens, if this stays."
+                )
+            case .ended:
+                (
+                    "The activity has ended, so nothing can change it.",
+                    "Stop sending to it. A start begins it again."
+                )
+            case .expired:
+                (
+                    "Its time was over before it could be sent.",
+                    "With a `reason`, what [Reasons](#reasons) says: `activityUnknown` can mean a wrong id. Otherwise nothing for updates; if a start "
+                        + "or an end expired, decide whether it is still of use."
+                )
+            case .invalid:
+                (
+                    "The record is wrong. `reason` says how, and the dead letter has the record with the details.",
+                    "Correct the producer. Check records with `causeway check --commands`."
+                )
+            case .unregistered:
+                (
+                    "The token of a start, of a lifetime's end or of an audience's member is dead.",
+                    "Delete the token. The app registers a new one when it runs."
+                )
+            case .failed:
+                (
+                    "APNs or Redis refused this command for a reason of its own, so trying again does not help.",
+                    "Find `reason` in [Reasons](#reasons), which says what to do. Send the command again only after that."
+                )
+            case .unknown:
+                (
+                    "A start was sent and its answer was lost. The activity may exist. It is not sent again, because that could start a second one.",
+                    "Wait for the activity's registration. If none comes, start another activity."
+                )
+            }
+        self.init(outcome.name, meaning, action)
     }
 
     init(_ outcome: RoundOutcome) {

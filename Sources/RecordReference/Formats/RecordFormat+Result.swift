@@ -103,7 +103,7 @@ extension RecordFormat {
     private static let audienceResult = Variant(
         name: "audienceResult",
         title: "Result of a command to an audience",
-        introduction: "It has `ranges`. It comes when the last range is done, and has the sums of all ranges.",
+        introduction: "It has `ranges`. It comes when the last range or broadcast is done, and has the sums.",
         shape: RecordShape(
             [
                 ResultFields.command, ResultFields.app, ResultFields.audience, ResultFields.roundOutcome,

@@ -191,7 +191,7 @@ struct ReconcileChannelsCommand: AsyncParsableCommand {
         discussion: """
             A channel that a crash left without an owner is deleted. A channel that somebody else deleted is created \
             again. A channel that is due is deleted. Channels that others made are counted and left alone. A worker does \
-            the same once a day.
+            the same once a day, and soon after a creation whose outcome is unknown.
             """
     )
 

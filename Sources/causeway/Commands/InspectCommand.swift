@@ -19,8 +19,8 @@ struct InspectCommand: ParsableCommand {
             the busiest activities.
 
             Tokens are never shown; sha256 is the beginning of: printf %s TOKEN | sha256sum. Nothing is written, to Redis or \
-            to Kafka, and no group is joined. A Redis user needs ~{* and +get +hgetall +scan +time (and +cluster|slots in a \
-            cluster, and +zscore if a policy has lifetimeSeconds); a Kafka user needs to read the results topic.
+            to Kafka, and no group is joined. A Redis user needs ~{* and +get +hgetall +scan +time (and +cluster|slots \
+            +asking in a cluster, and +zscore if a policy has lifetimeSeconds); a Kafka user needs to read the results topic.
 
             Examples:
               causeway inspect -c causeway.yaml --app com.example.match final-2026
@@ -97,7 +97,10 @@ struct InspectCommand: ParsableCommand {
         } catch let error as RedisError {
             StandardStreams.printError("causeway inspect: \(error)")
             if error.code == .noPermission {
-                StandardStreams.printError("its Redis user needs +get +hgetall +scan +time +zscore ~{*")
+                StandardStreams.printError(
+                    "its Redis user needs ~{* +get +hgetall +scan +time; +cluster|slots +asking in a cluster; and "
+                        + "+zscore if a policy has lifetimeSeconds"
+                )
             }
             throw ExitCode.failure
         } catch let error as InspectionError {

@@ -60,7 +60,7 @@ struct ReplayReportCommand: ParsableCommand {
             try run.read(try options.range())
             let (runCopy, includesStarts) = (run, starts)
             try run.decide(includesStarts: includesStarts) { decision, tally, _ in
-                tally.count(decision.verdict, app: decision.app)
+                tally.count(decision.verdict, appIndex: decision.appIndex)
                 runCopy.printLine(decision)
                 return true
             }

@@ -67,7 +67,7 @@ struct ReplaySendCommand: ParsableCommand {
                     decision.verdict = verdict
                     progress.show("sending", Int64(sending?.tally.sent ?? 0), of: Int64(runCopy.table.entries.count))
                 }
-                tally.count(decision.verdict, app: decision.app)
+                tally.count(decision.verdict, appIndex: decision.appIndex)
                 runCopy.printLine(decision)
                 return true
             }

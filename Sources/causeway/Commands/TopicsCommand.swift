@@ -118,7 +118,10 @@ struct TopicsCommand: ParsableCommand {
         else {
             throw contact.error
         }
-        let partitionCounts = try administrator.partitionCounts(timeoutMilliseconds: timeoutMilliseconds)
+        let partitionCounts = try administrator.partitionCounts(
+            of: topics.map(\.name),
+            timeoutMilliseconds: timeoutMilliseconds
+        )
         let missingTopics = topics.filter { partitionCounts[$0.name] == nil }
         let failures =
             missingTopics.isEmpty

@@ -68,7 +68,7 @@ extension DeviceReport {
                 Address(
                     attributesType: slot.attributesType,
                     token: slot.token.map(ActivityReport.Token.init),
-                    registeredAtMilliseconds: slot.registeredAtMilliseconds,
+                    registeredAtMilliseconds: slot.token == nil ? nil : slot.registeredAtMilliseconds,
                     heldStarts: slot.heldStarts.map {
                         HeldCommand(
                             version: $0.version,
@@ -100,7 +100,7 @@ extension ActivityReport.NewestVersion {
 extension ActivityReport.Budget {
     init(_ budget: InspectedBudget) {
         self.init(
-            drawsLeft: budget.pushesLeft,
+            drawsLeft: budget.drawsLeft,
             drawsMax: budget.bucket.pushes,
             drawsReserved: budget.bucket.reservedForAlerts,
             fullAtMilliseconds: budget.fullAtMilliseconds

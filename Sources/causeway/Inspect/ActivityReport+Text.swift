@@ -29,8 +29,9 @@ extension ActivityReport {
 
     private var tokenText: String {
         guard let token else {
-            return registeredAtMilliseconds.map { "none; the last was unregistered or retired \(agoText($0))" }
-                ?? "none has been registered"
+            return registeredAtMilliseconds.map {
+                "none; the last was unregistered \(agoText($0)), or registered then and retired later"
+            } ?? "none has been registered"
         }
         let registered = registeredAtMilliseconds.map { ", registered \(agoText($0))" } ?? ""
         let frequent = allowsFrequentUpdates ? "frequent updates allowed" : "no frequent updates"

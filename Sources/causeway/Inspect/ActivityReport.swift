@@ -9,7 +9,7 @@ struct ActivityReport {
     struct Token: Equatable {
         /// A ``TokenFingerprint``, never the token itself.
         var fingerprint: String
-        var environment: DeviceEnvironment
+        var environment: APNsEnvironment
     }
 
     /// The newest version that was admitted.
@@ -61,8 +61,8 @@ struct ActivityReport {
     var heldCommand: HeldCommand?
     var pace: Pace
     var budget: Budget
-    /// Until when iOS accepts updates: eight hours after the activity's start. Nil before the first admission
-    /// or registration.
+    /// Until when updates are sent: eight hours after the activity's beginning, as far as Redis knows it. Nil before
+    /// the first admission or registration.
     var updatesUntilMilliseconds: Int64?
     /// When the lifetime that a policy allows the activity ends, by the timetable; nil if the timetable does not have
     /// the activity, or was not read.

@@ -19,7 +19,7 @@ extension AudienceReport {
         )
         if roundsUnderWay.isEmpty { lines.add("rounds", "none under way") }
         for round in roundsUnderWay { lines.add("round", progressText(round), speedText(round), rangesText(round)) }
-        addFinished(to: &lines)
+        addFinishedRounds(to: &lines)
         return lines.lines
     }
 
@@ -93,7 +93,7 @@ extension AudienceReport {
         return "\(round.unfinishedRanges.count) under way; furthest behind: \(names)"
     }
 
-    private func addFinished(to lines: inout LabelledLines) {
+    private func addFinishedRounds(to lines: inout LabelledLines) {
         guard !finishedRounds.isEmpty else { return }
         lines.add("")
         lines.addTable(

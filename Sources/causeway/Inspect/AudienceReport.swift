@@ -75,13 +75,13 @@ struct AudienceReport {
         budget = ActivityReport.Budget(budgets.budget)
         frequentBudget = ActivityReport.Budget(budgets.frequentBudget)
         roundsUnderWay = inspection.fanOuts.reversed().filter { !$0.isFinished }
-            .map { RoundUnderWay($0, inspection.progress) }
+            .map { RoundUnderWay($0, inspection.rangeCheckpoints) }
         finishedRounds = Array(inspection.fanOuts.reversed().filter(\.isFinished).prefix(resultsMax))
     }
 }
 
 extension AudienceReport.RoundUnderWay {
-    fileprivate init(_ round: AudienceInspection.FanOut, _ progress: [AudienceInspection.Progress]) {
+    fileprivate init(_ round: AudienceInspection.FanOut, _ checkpoints: [AudienceInspection.RangeCheckpoint]) {
         self.init(
             version: round.version,
             admittedAtMilliseconds: round.admittedAtMilliseconds,
@@ -90,7 +90,7 @@ extension AudienceReport.RoundUnderWay {
             counts: round.counts,
             times: round.times
         )
-        for entry in progress where Int(entry.range.rangeCount) == round.rangeCount {
+        for entry in checkpoints where Int(entry.range.rangeCount) == round.rangeCount {
             // Skip the checkpoints of finished ranges. The counts of a finished range are already in
             // `round.counts`, and its last checkpoint may be older.
             guard !round.finishedRanges.contains(Int(entry.range.index)),

@@ -54,7 +54,7 @@ struct RecordCheck {
     }
 
     /// Returns the faults of a record. A decoder stops at the first fault, so this method repairs each fault in a copy
-    /// to find the next one, until it finds none, or one that cannot be repaired.
+    /// to find the next one. It ends when it finds no fault, or one that cannot be repaired, or ``faultsMax`` faults.
     func faults(of record: InputRecord, kind: Kind) -> [(line: Int, message: String)] {
         var repair = RecordRepair(record.bytes)
         var foundFaults: [(line: Int, message: String, isOfEvent: Bool)] = []
@@ -83,25 +83,26 @@ struct RecordCheck {
     private func remark(on record: InputRecord) -> String? {
         record.bytes.withUnsafeBytes { bytes in
             guard let command = try? Command.decodeAnySize(bytes), !command.fitsBodyLimit,
-                let trimmedCommand = try? trimmed(command, in: bytes)
+                let smallerCommand = try? droppingFields(of: command, in: bytes)
             else { return nil }
             return
-                "the request body has \(command.bodyCount) bytes; a worker drops \(trimmedCommand.droppedNames) and sends \(trimmedCommand.bodyCount)"
+                "the request body has \(command.bodyCount) bytes; a worker drops \(smallerCommand.droppedNames) and sends \(smallerCommand.bodyCount)"
         }
     }
 
     /// A command that was too large, without the fields that its policy drops.
-    private struct TrimmedCommand {
+    private struct SmallerCommand {
         var bodyCount: Int
         var droppedNames: String
-        /// Why the phones of the app cannot decode the state without the dropped fields; nil if they can.
+        /// Why the phones of the app cannot decode the state without the dropped fields; nil if they can, or if the
+        /// app's contract is not known.
         var mismatch: (offset: Int, message: String)?
     }
 
     /// Drops the policy's fields from a command that is too large.
     ///
     /// - Throws: the fault of a command that stays too large, or whose policy is not configured or drops no field.
-    private func trimmed(_ command: Command, in bytes: UnsafeRawBufferPointer) throws(Fault) -> TrimmedCommand {
+    private func droppingFields(of command: Command, in bytes: UnsafeRawBufferPointer) throws(Fault) -> SmallerCommand {
         let policy =
             command.policy.isAbsent
             ? names?.policyNamesByApp[command.app.text(in: bytes)] : command.policy.text(in: bytes)
@@ -110,15 +111,15 @@ struct RecordCheck {
         }
         let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: bytes.count, alignment: 1)
         defer { buffer.deallocate() }
-        let trimming = fields.trim(bytes, of: command, into: buffer)
-        let trimmedRecord = UnsafeRawBufferPointer(rebasing: buffer[..<trimming.byteCount])
-        let smallerCommand = try Command.decode(trimmedRecord)
-        let droppedNames = String(decoding: fields.nameList(of: trimming), as: UTF8.self).split(separator: ",")
+        let result = fields.drop(from: bytes, of: command, into: buffer)
+        let smallerRecord = UnsafeRawBufferPointer(rebasing: buffer[..<result.byteCount])
+        let decodedCommand = try Command.decode(smallerRecord)
+        let droppedNames = String(decoding: fields.nameList(of: result), as: UTF8.self).split(separator: ",")
         // Without the dropped fields, the mismatch may be on another line than in the original record. So report the
         // line of the state.
-        let message = mismatch(of: smallerCommand, in: trimmedRecord)?.message
-        return TrimmedCommand(
-            bodyCount: smallerCommand.bodyCount,
+        let message = mismatch(of: decodedCommand, in: smallerRecord)?.message
+        return SmallerCommand(
+            bodyCount: decodedCommand.bodyCount,
             droppedNames: droppedNames.joined(separator: ", "),
             mismatch: message.map { (Int(command.contentState.offset), $0) }
         )
@@ -142,7 +143,7 @@ struct RecordCheck {
             switch kind {
             case .command:
                 let command = try Command.decodeAnySize(bytes)
-                let trimmedCommand = command.fitsBodyLimit ? nil : try trimmed(command, in: bytes)
+                let smallerCommand = command.fitsBodyLimit ? nil : try droppingFields(of: command, in: bytes)
                 do throws(Fault) {
                     try command.checkTimestamp(now: wallSeconds())
                 } catch {
@@ -151,7 +152,7 @@ struct RecordCheck {
                 app = command.app
                 if !command.policy.isAbsent { policy = command.policy.text(in: bytes) }
                 if repairedFields.isDisjoint(with: [.contentState, .attributes, .event, .aps]),
-                    let mismatch = trimmedCommand.map(\.mismatch) ?? mismatch(of: command, in: bytes)
+                    let mismatch = smallerCommand.map(\.mismatch) ?? mismatch(of: command, in: bytes)
                 {
                     messages.append(mismatch)
                 }
@@ -172,8 +173,9 @@ struct RecordCheck {
         }
     }
 
-    /// Returns where the content breaks the app's contract; no phone of the app can decode such content. The
-    /// check reports this fault even if the configuration lets the worker only warn about it.
+    /// Returns where and how the content breaks the app's contract, so that no phone of the app can decode the content.
+    /// Nil if it does not, or if the contract is not known. The check reports this fault even if the configuration
+    /// lets the worker only warn about it.
     private func mismatch(of command: Command, in bytes: UnsafeRawBufferPointer) -> (offset: Int, message: String)? {
         guard let rule = contracts[command.app.text(in: bytes)] else { return nil }
         let unmanagedContract = UnmanagedContract(copying: rule.contract)

@@ -57,7 +57,7 @@ struct RecordRepair {
         }
     }
 
-    /// Whether the record's event was replaced by a sample. The true event is then unknown, so faults that
+    /// Whether the record's event is a sample, written by a repair. The true event is then unknown, so faults that
     /// depend on the event are not reported.
     var isEventUnknown: Bool { !repairedFields.isDisjoint(with: [.event, .aps]) }
 
@@ -74,11 +74,11 @@ struct RecordRepair {
     }
 
     /// A valid value for each field that a repair can write. It replaces a missing or faulty value.
-    private static let samples: [Field: String] = [
+    static let samples: [Field: String] = [
         .event: #""update""#, .aps: #"{"event":"update","timestamp":1000000000,"content-state":{}}"#,
         .app: #""a""#, .activity: #""a""#, .audience: #""a""#, .device: #""d""#, .id: #""i""#, .sequence: "1",
         .priority: "5", .policy: #""p""#, .expiration: "0", .token: #""00000000""#, .environment: #""sandbox""#,
-        .timestamp: "1000000000", .contentState: "{}", .apsAttributesType: #""A""#, .attributes: "{}",
+        .payload: "{}", .timestamp: "1000000000", .contentState: "{}", .apsAttributesType: #""A""#, .attributes: "{}",
         .alert: #"{"title":"t","body":"b"}"#, .staleDate: "1", .dismissalDate: "1", .relevanceScore: "1",
         .inputPushToken: "1", .inputPushChannel: #""AAAA""#, .alertTitle: #""t""#, .alertBody: #""b""#,
         .alertSound: #""s""#, .titleKey: #""k""#, .titleArguments: "[]", .bodyKey: #""k""#, .bodyArguments: "[]",
@@ -149,9 +149,9 @@ struct RecordRepair {
     /// Returns the offset at which the key of a value begins; nil if there is no key. The search may stop at
     /// any quotation mark, because decoders know only keys without escapes.
     private func key(ofValueAt offset: Int) -> Int? {
-        func last(before end: Int) -> Int? { bytes[..<min(end, bytes.count)].lastIndex { !Self.isBlank($0) } }
-        guard let colon = last(before: offset), bytes[colon] == UInt8(ascii: ":"),
-            let quote = last(before: colon), bytes[quote] == UInt8(ascii: "\"")
+        func lastNonblank(before end: Int) -> Int? { bytes[..<min(end, bytes.count)].lastIndex { !Self.isBlank($0) } }
+        guard let colon = lastNonblank(before: offset), bytes[colon] == UInt8(ascii: ":"),
+            let quote = lastNonblank(before: colon), bytes[quote] == UInt8(ascii: "\"")
         else { return nil }
         return bytes[..<quote].lastIndex(of: UInt8(ascii: "\""))
     }

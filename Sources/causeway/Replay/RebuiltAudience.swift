@@ -15,11 +15,11 @@ struct RebuiltAudience {
 
     /// Makes the calls. Returns nil if the command is expired, too old, or not valid under this
     /// configuration.
-    init?(_ candidate: ReplayCandidate, app: Int, scope: ReplayScope) {
+    init?(_ candidate: ReplayCandidate, appIndex: Int, scope: ReplayScope) {
         let nowSeconds = Clock.wallMilliseconds / 1_000
         let builtAdmission = candidate.value.withUnsafeBytes { record -> AudienceAdmission<[UInt8]>? in
             guard let command = try? Command.decode(record),
-                let policy = scope.policy(of: command, app: app, in: record),
+                let policy = scope.policy(of: command, appIndex: appIndex, in: record),
                 !AgeRules.isExpired(command.expiration, now: nowSeconds),
                 !AgeRules.isOld(
                     timestamp: command.version.timestamp,
@@ -29,17 +29,17 @@ struct RebuiltAudience {
             else { return nil }
             return ReplayJudge.audienceAdmission(of: command, record, policy: policy, nowSeconds: nowSeconds)
         }
-        guard var admission = builtAdmission, let name = candidate.audience,
+        guard var admission = builtAdmission, let audienceName = candidate.audience,
             let range = SegmentRange(index: 0, rangeCount: 1)
         else {
             return nil
         }
         // The digest 0 belongs to no content, so the next state is sent even if its content is the same.
         admission.digest = 0
-        let audience = name.withUnsafeBytes { AudienceDigest(of: $0) }
-        let application = Array(scope.apps[app].bundleIdentifier.utf8)
+        let audience = audienceName.withUnsafeBytes { AudienceDigest(of: $0) }
+        let name = Array(scope.apps[appIndex].bundleIdentifier.utf8)
         func call(_ operation: AudienceCall<[UInt8]>.Operation) -> AudienceCall<[UInt8]> {
-            AudienceCall(tag: 0, app: application, audience: audience, operation: operation)
+            AudienceCall(tag: 0, app: name, audience: audience, operation: operation)
         }
         admissionCall = call(.admit(admission.withoutSpacing))
         settlementCall = call(.settle(version: candidate.version))
@@ -53,7 +53,7 @@ extension AudienceAdmission<[UInt8]> {
         var admission = self
         admission.pace = Policy.Pace(
             spacingMilliseconds: 0,
-            throttledSpacingMaxMilliseconds: pace.throttledSpacingMaxMilliseconds,
+            throttledSpacingMillisecondsMax: pace.throttledSpacingMillisecondsMax,
             throttleRecoveryMilliseconds: pace.throttleRecoveryMilliseconds,
             budget: pace.budget,
             frequentBudget: pace.frequentBudget

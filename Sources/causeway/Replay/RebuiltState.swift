@@ -10,14 +10,14 @@ struct RebuiltState {
     let holdCall: StoreCall<[UInt8]>
 
     /// Makes the calls. Returns nil if the command is expired, or not valid under this configuration.
-    init?(_ candidate: ReplayCandidate, _ activity: [UInt8], app: Int, scope: ReplayScope) {
-        let name = Array(scope.apps[app].bundleIdentifier.utf8)
+    init?(_ candidate: ReplayCandidate, _ activity: [UInt8], appIndex: Int, scope: ReplayScope) {
+        let name = Array(scope.apps[appIndex].bundleIdentifier.utf8)
         let identifier = ActivityKey.activity(ofKey: activity, app: name)
         let subject = StoreSubject(app: name, kind: .activity, identifier: identifier)
         let nowSeconds = Clock.wallMilliseconds / 1_000
         let admissionParts = candidate.value.withUnsafeBytes { record -> (StateAdmission<[UInt8]>, [UInt8], Bool)? in
             guard let command = try? Command.decode(record),
-                let policy = scope.policy(of: command, app: app, in: record),
+                let policy = scope.policy(of: command, appIndex: appIndex, in: record),
                 !AgeRules.isExpired(command.expiration, now: nowSeconds)
             else { return nil }
             var admission = ReplayJudge.admission(

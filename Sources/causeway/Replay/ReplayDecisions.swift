@@ -6,7 +6,7 @@ import Redis
 /// The decision about one command. An activity or audience can have two decisions: one about its newest state, and one
 /// about the start before this state.
 struct ReplayDecision {
-    var app: Int
+    var appIndex: Int
     /// The activity's or audience's key in Redis.
     var key: [UInt8]
     var candidate: ReplayCandidate
@@ -23,8 +23,8 @@ struct ReplayDecisions {
     let queries: RedisQueries
     var includesStarts: Bool
 
-    /// Passes the decisions to `body`, ordered by the time in the topic of the first command of each activity or
-    /// audience. A start comes before the state of its activity.
+    /// Passes the decisions to `body`. Activities and audiences come in the order of their starts' timestamps in the
+    /// topic, or of their states' if they have no start. A start comes before the state of its activity.
     ///
     /// - Parameter body: returns whether to continue.
     /// - Returns: false if `body` stopped the loop.
@@ -76,7 +76,7 @@ struct ReplayDecisions {
         var decisions: [ReplayDecision] = []
         func decide(_ candidate: ReplayCandidate, _ verdict: ReplayVerdict) {
             decisions.append(
-                ReplayDecision(app: entry.app, key: activity, candidate: candidate, verdict: verdict)
+                ReplayDecision(appIndex: entry.appIndex, key: activity, candidate: candidate, verdict: verdict)
             )
         }
         for candidate in [entry.start, entry.state].compactMap(\.self) {
@@ -87,7 +87,7 @@ struct ReplayDecisions {
             let followsStart = decisions.last?.verdict.reason.isSent ?? false
             let verdict = try candidate.value.withUnsafeBytes { record -> ReplayVerdict in
                 guard let command = try? Command.decode(record),
-                    let policy = scope.policy(of: command, app: entry.app, in: record)
+                    let policy = scope.policy(of: command, appIndex: entry.appIndex, in: record)
                 else { return ReplayVerdict(reason: .tableFull) }
                 guard command.event == .start else {
                     return judge.verdict(
@@ -99,7 +99,7 @@ struct ReplayDecisions {
                         followsStart: followsStart
                     )
                 }
-                let hasToken = try includesStarts && hasStartToken(command, of: record, app: entry.app)
+                let hasToken = try includesStarts && hasStartToken(command, of: record, appIndex: entry.appIndex)
                 let reason = judge.verdict(
                     onStart: command,
                     policy: policy,
@@ -125,17 +125,17 @@ struct ReplayDecisions {
                 let verdict = candidate.value.withUnsafeBytes { record -> ReplayVerdict in
                     if candidate.isUnread { return ReplayVerdict(reason: .unread) }
                     guard let command = try? Command.decode(record),
-                        let policy = scope.policy(of: command, app: entry.app, in: record)
+                        let policy = scope.policy(of: command, appIndex: entry.appIndex, in: record)
                     else { return ReplayVerdict(reason: .tableFull) }
                     return judge.verdict(onAudienceCommand: command, of: record, policy: policy, audience: inspection)
                 }
-                return ReplayDecision(app: entry.app, key: key, candidate: candidate, verdict: verdict)
+                return ReplayDecision(appIndex: entry.appIndex, key: key, candidate: candidate, verdict: verdict)
             }
     }
 
-    private func hasStartToken(_ command: Command, of record: UnsafeRawBufferPointer, app: Int) throws -> Bool {
+    private func hasStartToken(_ command: Command, of record: UnsafeRawBufferPointer, appIndex: Int) throws -> Bool {
         if !command.token.isAbsent { return true }
-        let fields = try queries.hash(scope.apps[app].deviceKey(command.device.text(in: record)))
+        let fields = try queries.hash(scope.apps[appIndex].deviceKey(command.device.text(in: record)))
         let type = command.attributesType.text(in: record)
         return try DeviceInspection(fields: fields).slots.contains { $0.attributesType == type && $0.token != nil }
     }

@@ -20,7 +20,7 @@ extension ReplayRebuilding {
                 count(.audiencesKnown)
             } else if inspection.admitted?.isEnd ?? false {
                 count(.audiencesKnown)
-            } else if let audience = RebuiltAudience(candidate, app: entry.app, scope: scope) {
+            } else if let audience = RebuiltAudience(candidate, appIndex: entry.appIndex, scope: scope) {
                 rebuiltAudiences.append(audience)
             } else {
                 count(.statesTooOld)

@@ -10,7 +10,7 @@ import Redis
 /// sent. Redis does not learn what the activity shows. So a worker sends the activity's next state even if the activity
 /// already shows it.
 ///
-/// Without a store, this type only counts what it would write, and the model of the scripts gives Redis' answers. It
+/// Without a store, this type only counts what it would write, and the model of the scripts decides in Redis' place. It
 /// then counts all registrations as written, even those that Redis already knows.
 struct ReplayRebuilding {
     /// The most registrations, or states, that are written at the same time.
@@ -65,11 +65,12 @@ struct ReplayRebuilding {
         recordMilliseconds: Int64
     ) throws {
         guard let value else { return try unregister(key, recordMilliseconds: recordMilliseconds) }
-        guard let registration = try? Registration.decode(value), let app = scope.app(registration.app, in: value)
+        guard let registration = try? Registration.decode(value),
+            let appIndex = scope.appIndex(registration.app, in: value)
         else {
             return tally.count(.registrationsInvalid)
         }
-        guard let call = call(for: registration, app: app, in: value) else { return }
+        guard let call = call(for: registration, appIndex: appIndex, in: value) else { return }
         let isExpired = AgeRules.isRegistrationExpired(
             registeredAtMilliseconds: registration.registeredAtMilliseconds,
             isPushToStart: call.subject.kind == .device,
@@ -82,10 +83,10 @@ struct ReplayRebuilding {
     /// push-to-start tokens are excluded.
     private func call(
         for registration: Registration,
-        app: Int,
+        appIndex: Int,
         in record: UnsafeRawBufferPointer
     ) -> StoreCall<[UInt8]>? {
-        let name = scope.apps[app].bundleIdentifier
+        let name = scope.apps[appIndex].bundleIdentifier
         guard scope.includes(app: name) else { return nil }
         func token(_ text: TextRange) -> TokenRegistration<[UInt8]> {
             TokenRegistration(
@@ -275,7 +276,7 @@ struct ReplayRebuilding {
                 tally.count(.statesNotLookedAt)
             } else if let newest = inspection.newest?.version, newest >= candidate.version {
                 tally.count(.statesKnown)
-            } else if let state = RebuiltState(candidate, activity, app: entry.app, scope: scope) {
+            } else if let state = RebuiltState(candidate, activity, appIndex: entry.appIndex, scope: scope) {
                 states.append((state, inspection, activity))
             } else {
                 tally.count(.statesTooOld)
@@ -286,7 +287,7 @@ struct ReplayRebuilding {
         if !states.isEmpty { try admit(states.map(\.state), store) }
     }
 
-    /// Counts the answers that Redis would give to the admissions.
+    /// Counts what Redis would decide about the admissions.
     private mutating func forecast(
         _ states: [(state: RebuiltState, inspection: ActivityInspection, activity: [UInt8])]
     ) throws {

@@ -72,8 +72,8 @@ struct ReplayRun {
             )
             tally.count(record)
             if case .invalid(let code, _) = record { printLine(invalid: message, code: code) }
-            if case .command(let candidate, let addressee, let app) = record {
-                table.insert(candidate, of: addressee, app: app) { tally.count($0, app: app) }
+            if case .command(let candidate, let addressee, let appIndex) = record {
+                table.insert(candidate, of: addressee, appIndex: appIndex) { tally.count($0, appIndex: appIndex) }
             }
         }
         (self.tally, self.table, self.progress) = (tally, table, progress)
@@ -120,7 +120,7 @@ struct ReplayRun {
             }
             isInterrupted = !isFinished
         } catch is RedisError where isCancelled() {
-            // The user has asked to stop, so a missing answer is no failure.
+            // The user has asked to stop, so a missing reply is no failure.
         }
     }
 
@@ -129,7 +129,7 @@ struct ReplayRun {
     /// Prints a line for one command if `--verbose` is set.
     func printLine(_ decision: ReplayDecision) {
         guard options.verbose else { return }
-        let app = scope.apps[decision.app]
+        let app = scope.apps[decision.appIndex]
         let candidate = decision.candidate
         let audience = candidate.audience.map { String(decoding: $0, as: UTF8.self) }
         let activity = audience == nil ? app.activity(ofKey: decision.key) : nil

@@ -23,26 +23,26 @@ struct ReplayScope {
     func includes(app name: String) -> Bool { onlyApp.map { $0 == name } ?? true }
 
     /// Returns the app's index. A bundle id that is written with JSON escapes is not found, as in a worker.
-    func app(_ name: TextRange, in record: UnsafeRawBufferPointer) -> Int? {
+    func appIndex(_ name: TextRange, in record: UnsafeRawBufferPointer) -> Int? {
         let bytes = name.range.bytes(in: record)
         return apps.firstIndex { $0.bundleIdentifier.utf8.elementsEqual(bytes) }
     }
 
     /// Returns the policy that the command names, or the app's default policy if it names none. Returns nil if the
     /// named policy is not configured.
-    func policy(of command: Command, app: Int, in record: UnsafeRawBufferPointer) -> Policy? {
-        guard !command.policy.isAbsent else { return apps[app].policy(named: nil) }
+    func policy(of command: Command, appIndex: Int, in record: UnsafeRawBufferPointer) -> Policy? {
+        guard !command.policy.isAbsent else { return apps[appIndex].policy(named: nil) }
         let name = command.policy.text(in: record)
-        return apps[app].policies.first { $0.name == name }
+        return apps[appIndex].policies.first { $0.name == name }
     }
 }
 
 /// The result of reading one record.
 enum ClassifiedRecord: Equatable {
     /// A command. `of` is the key of its activity or audience in Redis.
-    case command(ReplayCandidate, of: [UInt8], app: Int)
+    case command(ReplayCandidate, of: [UInt8], appIndex: Int)
     /// A record that a worker would refuse. `code` is the code of its result.
-    case invalid(code: String, app: Int?)
+    case invalid(code: String, appIndex: Int?)
     /// A record of the registrations topic, or a dead letter of such a record.
     case registration
     /// A record that the options exclude, or a command to a channel that its producer manages. If the options choose an
@@ -51,21 +51,21 @@ enum ClassifiedRecord: Equatable {
 }
 
 extension ReplayScope {
-    private func storedKey(of candidate: ReplayCandidate, _ addressee: [UInt8], app: Int) -> [UInt8] {
-        let name = apps[app].bundleIdentifier
+    private func storedKey(of candidate: ReplayCandidate, _ addressee: [UInt8], appIndex: Int) -> [UInt8] {
+        let name = apps[appIndex].bundleIdentifier
         guard candidate.audience != nil else { return ActivityKey.key(app: Array(name.utf8), activity: addressee) }
         return InspectedAudienceKeys(app: name, audience: String(decoding: addressee, as: UTF8.self))?.recordKey ?? []
     }
 
     /// Returns the record without the fields that its policy drops from a body that is too large. Returns nil
     /// if the body stays too large.
-    private static func trimmedRecord(_ value: UnsafeRawBufferPointer, of command: Command, policy: Policy) -> [UInt8]?
+    private static func fittingRecord(_ value: UnsafeRawBufferPointer, of command: Command, policy: Policy) -> [UInt8]?
     {
         if command.fitsBodyLimit { return Array(value) }
         return withUnsafeTemporaryAllocation(byteCount: value.count, alignment: 1) { buffer in
-            let count = DroppedFields(policy.oversize).trim(value, of: command, into: buffer).byteCount
-            let trimmed = UnsafeRawBufferPointer(rebasing: buffer[..<count])
-            return (try? Command.decode(trimmed)) == nil ? nil : Array(trimmed)
+            let count = DroppedFields(policy.oversize).drop(from: value, of: command, into: buffer).byteCount
+            let smallerRecord = UnsafeRawBufferPointer(rebasing: buffer[..<count])
+            return (try? Command.decode(smallerRecord)) == nil ? nil : Array(smallerRecord)
         }
     }
 
@@ -78,26 +78,26 @@ extension ReplayScope {
         nowMilliseconds: Int64
     ) -> ClassifiedRecord {
         let isLimited = onlyApp != nil || onlyActivity != nil
-        guard let value else { return isLimited ? .passedOver : .invalid(code: "emptyRecord", app: nil) }
+        guard let value else { return isLimited ? .passedOver : .invalid(code: "emptyRecord", appIndex: nil) }
         do throws(Fault) {
             let command = try Command.decodeAnySize(value)
-            guard let app = app(command.app, in: value) else {
-                return isLimited ? .passedOver : .invalid(code: "unknownApp", app: nil)
+            guard let appIndex = appIndex(command.app, in: value) else {
+                return isLimited ? .passedOver : .invalid(code: "unknownApp", appIndex: nil)
             }
             // Redis has no record of a channel that the producer manages, so a replay cannot decide about its commands.
             guard command.channel.isAbsent else { return .passedOver }
             let isOfAudience = !command.audience.isAbsent
             let addressee = (isOfAudience ? command.audience : command.activity).bytes(in: value)
             let isIncluded = isOfAudience ? onlyActivity == nil : includes(addressee)
-            guard includes(app: apps[app].bundleIdentifier), isIncluded else { return .passedOver }
+            guard includes(app: apps[appIndex].bundleIdentifier), isIncluded else { return .passedOver }
             if (try? command.checkTimestamp(now: nowMilliseconds / 1_000)) == nil {
-                return .invalid(code: "timestampInFuture", app: app)
+                return .invalid(code: "timestampInFuture", appIndex: appIndex)
             }
-            guard let policy = policy(of: command, app: app, in: value) else {
-                return .invalid(code: "unknownPolicy", app: app)
+            guard let policy = policy(of: command, appIndex: appIndex, in: value) else {
+                return .invalid(code: "unknownPolicy", appIndex: appIndex)
             }
-            guard let trimmedRecord = Self.trimmedRecord(value, of: command, policy: policy) else {
-                return .invalid(code: "\(command.sizeFault.code.name)", app: app)
+            guard let fittingRecord = Self.fittingRecord(value, of: command, policy: policy) else {
+                return .invalid(code: "\(command.sizeFault.code.name)", appIndex: appIndex)
             }
             let candidate = ReplayCandidate(
                 event: command.event,
@@ -108,13 +108,13 @@ extension ReplayScope {
                 timestampMilliseconds: position.timestampMilliseconds,
                 isUnread: isUnread,
                 key: key.map { Array($0) },
-                value: trimmedRecord
+                value: fittingRecord
             )
-            return .command(candidate, of: storedKey(of: candidate, addressee, app: app), app: app)
+            return .command(candidate, of: storedKey(of: candidate, addressee, appIndex: appIndex), appIndex: appIndex)
         } catch {
             if isLimited { return .passedOver }
             let isRegistration = (try? Registration.decode(value)) != nil
-            return isRegistration ? .registration : .invalid(code: "\(error.code.name)", app: nil)
+            return isRegistration ? .registration : .invalid(code: "\(error.code.name)", appIndex: nil)
         }
     }
 }

@@ -91,7 +91,7 @@ struct ReplaySending {
     ) throws -> StoreVerdict {
         let store = try store ?? BlockingStore(configuration: redis)
         self.store = store
-        let app = apps[decision.app]
+        let app = apps[decision.appIndex]
         let activity = ActivityKey.activity(ofKey: decision.key, app: app)
         let subject = StoreSubject(app: app, kind: .activity, identifier: activity)
         let version = decision.candidate.version

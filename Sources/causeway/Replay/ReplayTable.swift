@@ -29,7 +29,7 @@ struct ReplayCandidate: Equatable {
 /// activity or audience of the table gets a newer command, the table keeps this command without its record.
 struct ReplayTable {
     struct Entry {
-        var app: Int
+        var appIndex: Int
         var start: ReplayCandidate?
         var state: ReplayCandidate?
 
@@ -55,7 +55,7 @@ struct ReplayTable {
     mutating func insert(
         _ candidate: ReplayCandidate,
         of activity: [UInt8],
-        app: Int,
+        appIndex: Int,
         onDropped: (ReplayReason) -> Void
     ) {
         guard var entry = entries[activity] else {
@@ -64,7 +64,7 @@ struct ReplayTable {
                 return onDropped(.tableFull)
             }
             bytes += Self.entryBytes + activity.count + candidate.bytes
-            var entry = Entry(app: app)
+            var entry = Entry(appIndex: appIndex)
             if candidate.event == .start { entry.start = candidate } else { entry.state = candidate }
             entries[activity] = entry
             return

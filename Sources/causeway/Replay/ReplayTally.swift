@@ -17,19 +17,19 @@ struct ReplayTally {
         switch record {
         case .command: break
         case .passedOver: passedOverCount += 1
-        case .invalid(let code, let app):
+        case .invalid(let code, let appIndex):
             invalidCounts[code, default: 0] += 1
-            count(.invalid, app: app)
-        case .registration: count(.registration, app: nil)
+            count(.invalid, appIndex: appIndex)
+        case .registration: count(.registration, appIndex: nil)
         }
     }
 
-    mutating func count(_ reason: ReplayReason, app: Int?) {
-        counts[app, default: [:]][reason, default: 0] += 1
+    mutating func count(_ reason: ReplayReason, appIndex: Int?) {
+        counts[appIndex, default: [:]][reason, default: 0] += 1
     }
 
-    mutating func count(_ verdict: ReplayVerdict, app: Int) {
-        count(verdict.reason, app: app)
+    mutating func count(_ verdict: ReplayVerdict, appIndex: Int) {
+        count(verdict.reason, appIndex: appIndex)
         if verdict.dropsAlert { withoutAlertCount += 1 }
     }
 
@@ -78,8 +78,8 @@ struct ReplayTally {
             .object(Dictionary(uniqueKeysWithValues: counts.map { ($0.key.rawValue, .integer(Int64($0.value))) }))
         }
         let all = Dictionary(uniqueKeysWithValues: ReplayReason.allCases.map { ($0, total($0)) })
-        let apps = counts.compactMap { app, counts in
-            app.map { (scope.apps[$0].bundleIdentifier, object(counts)) }
+        let apps = counts.compactMap { appIndex, counts in
+            appIndex.map { (scope.apps[$0].bundleIdentifier, object(counts)) }
         }
         let members: [String: JSONValue] = [
             "topic": .string(topic),

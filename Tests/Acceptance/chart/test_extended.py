@@ -5,7 +5,7 @@ import threading
 import unittest
 
 import chart
-import test_around
+import test_other_objects
 
 found = chart.rendered("extended")
 values = chart.load(chart.value_sets["extended"].read_text())
@@ -110,7 +110,7 @@ class HelmTest(unittest.TestCase):
         self.addCleanup(server.server_close)
         self.addCleanup(server.shutdown)
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        program = test_around.program(self)
+        program = test_other_objects.program(self)
 
         def ask(url):
             done = subprocess.run([program, "health", "--url", url], capture_output=True, text=True, env={}, timeout=chart.timeout_seconds)

@@ -1,5 +1,5 @@
 """The image that the Dockerfile describes, and what the chart expects of the image. `make image-check` runs
-the built image."""
+the Dockerfile's later steps, and the program in their result."""
 import json
 import re
 import unittest

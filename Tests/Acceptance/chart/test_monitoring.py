@@ -18,7 +18,7 @@ METRIC = r"\b(?:causeway|process)_[a-z_]+\b"
 
 
 def metrics():
-    """Returns the names of all metrics in METRICS.md, and the names of each histogram's series."""
+    """Returns the names of all metrics in METRICS.md, each also with the endings that a histogram's series have."""
     names = set(re.findall(rf"`({METRIC})", (chart.chart / "METRICS.md").read_text()))
     return names | {f"{name}_{series}" for name in names for series in ("bucket", "sum", "count")}
 
@@ -83,7 +83,7 @@ class Alerts(unittest.TestCase):
         self.check([unit_test(case, part, part["at"], fired=True) for case, part in parts])
 
     def test_each_waits(self):
-        """No alert fires in the first moments, because a fault that passes quickly must wake nobody."""
+        """No alert fires in the first 15 seconds, because a fault that passes quickly must wake nobody."""
         self.check([unit_test(case, case["fires"], "15s", fired=False) for case in cases])
 
     def test_each_stays_quiet(self):
@@ -103,7 +103,7 @@ class Alerts(unittest.TestCase):
 
     def test_the_cause_of_each_is_made_to_happen(self):
         """The tests of whole workers expect each alert to fire, and name no alert that does not exist."""
-        swift = "".join(file.read_text() for file in (chart.root / "Tests/EndToEndTests").glob("Alert*Tests.swift"))
+        swift = "".join(file.read_text() for file in (chart.root / "Tests/EndToEndTests").glob("PrometheusAlert*Tests.swift"))
         fired = {name for call in re.findall(r'firing:((?:\s*"\w+",?)+)', swift) for name in re.findall(r"\w+", call)}
         self.assertEqual(fired, set(rules))
 
@@ -157,7 +157,7 @@ class Dashboard(unittest.TestCase):
                     taken[x, y] = panel["title"]
 
     def test_queries_are_promql(self):
-        """promtool checks rules, so each query becomes the expression of a rule."""
+        """promtool checks only rules, so each query becomes the expression of a rule."""
         substitute = lambda text: re.sub(r"\$\w+", "x", text)
         found = [substitute(query) for _, query in self.queries]
         found += [annotation["expr"].replace("$", "") for annotation in dashboard["annotations"]["list"] if "expr" in annotation]

@@ -15,8 +15,7 @@ class Upgrade(unittest.TestCase):
                 with self.subTest(version=version, values=name):
                     directory = upgrades.previous / version
                     before = chart.documents((directory / f"{name}.rendered.yaml").read_text())
-                    # The new chart must accept the old values, except renamed ones, for which it names the
-                    # new name.
+                    # The new chart must accept the old values. Renamed ones get their new names first.
                     values = chart.load((directory / f"{name}.values.yaml").read_text())
                     after = chart.documents(chart.template(values=upgrades.with_new_names(version, values)))
                     self.assertEqual(list(upgrades.faults(version, before, after)), [])

@@ -15,6 +15,7 @@ import chart
 schema = json.loads((chart.chart / "values.schema.json").read_text())
 editor_schema = json.loads((chart.root / "Config/causeway.schema.json").read_text())
 defaults = chart.load((chart.chart / "values.yaml").read_text())
+templates = "".join(file.read_text() for file in (chart.chart / "templates").iterdir())
 
 
 def patterns(part, path):
@@ -246,10 +247,23 @@ class Values(unittest.TestCase):
         for name, part in schema["properties"].items():
             self.assertTrue(part.get("description"), name)
 
+    def test_every_value_that_a_template_names_is_in_the_schema(self):
+        """The schema rejects a value that it does not have, and a former name. A template that names one would find
+        nothing."""
+        names = set(re.findall(r"\.Values\.(\w+(?:\.\w+)*)", templates))
+        self.assertGreater(len(names), 50)
+        for name in names:
+            part = schema
+            for member in name.split("."):
+                # Below a map with free members, the operator or Kubernetes chooses the names.
+                if part.get("additionalProperties") is not False:
+                    break
+                self.assertIn(member, part["properties"], name)
+                part = part["properties"][member]
+                self.assertFalse(part.get("deprecated"), name)
+
     def test_every_value_has_an_effect(self):
         """Some template reads each default, because a value that no template reads would have no effect."""
-        templates = "".join(file.read_text() for file in (chart.chart / "templates").iterdir())
-
         def leaves(value, part, path):
             # A map with names that the operator chooses is read by a template as a whole.
             if part.get("additionalProperties") is False and path != ["config"]:
@@ -280,7 +294,7 @@ class Keys(unittest.TestCase):
         documented = re.findall(r"^\| `([^`]+)`", (chart.chart / "CONFIG.md").read_text(), re.M)
         self.assertEqual(documented, names)
 
-    def test_texts_are_refused_that_the_program_refuses_and_no_others(self):
+    def test_the_program_refuses_each_text_that_the_schema_refuses(self):
         program = pathlib.Path(os.environ.get("CAUSEWAY") or chart.root / ".build/release/causeway")
         if not program.exists():
             self.skipTest(f"{program} is not built")

@@ -1,4 +1,5 @@
-"""Changes that an upgrade must not make: a field that Kubernetes does not allow to change, or an object dropped without notice."""
+"""Finds what an upgrade must not bring: another value in a field that Kubernetes does not allow to change, an object
+dropped without notice, or a selector that does not find its pods."""
 import re
 import shutil
 

@@ -1,4 +1,4 @@
-"""The fleet's broker with its gate, whose groups rebalance, as a separate program.
+"""Runs the fleet's broker behind its proxy as a separate program. Its groups rebalance by Kafka's rules.
 
     broker.py DIRECTORY    prints {"bootstrapServers":"127.0.0.1:40123"} when its topics are made, and serves until SIGTERM, or until
                            its parent has gone

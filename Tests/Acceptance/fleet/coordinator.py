@@ -48,9 +48,9 @@ class Member:
     join: Join
     assignment: bytes = b""
     is_joining: bool = False
-    """Whether the member's join has no answer yet, because other members have not joined."""
+    """Whether the member's join has no answer yet, because the group waits for other members."""
     sync: object = None
-    """The `send` of a sync request that waits for the leader's sync request."""
+    """The `send` of a sync request that waits for the leader's sync request; None if none waits."""
     timer: object = None
 
     def subscription(self, protocol):
@@ -60,8 +60,8 @@ class Member:
 @dataclass
 class Group:
     """The states of a group: `empty`; `preparing` after a join; `syncing` when all have joined or the
-    deadline has passed; `stable` after the leader's sync. A join, a leave or a loss of a member leads back to
-    `preparing`."""
+    deadline has passed; `stable` after the leader's sync. A join that needs a rebalance, a leave or a loss of a
+    member leads back to `preparing`; without members the group is `empty` again."""
 
     state: str = "empty"
     generation: int = 0
@@ -75,8 +75,8 @@ class Group:
     """The committed offset, leader epoch and metadata, by topic and partition."""
     deadline: object = None
     is_first: bool = False
-    """Whether the group was empty before it was preparing. It then waits longer, for members that it does not
-    know yet."""
+    """Whether the group was empty before it was preparing. It then waits for the whole first delay, because further
+    members may come."""
 
 
 class Coordinator:
@@ -115,8 +115,8 @@ class Coordinator:
 
     @staticmethod
     def _is_settled(group, member):
-        """Whether a member that joins again unchanged gets the present assignment at once. A leader's join
-        may mean that it knows something new."""
+        """Whether an unchanged join of a known member is answered at once, without a rebalance. In a stable group the
+        leader's join needs a rebalance, because the leader may know something new."""
         return group.state == "syncing" or (group.state == "stable" and member.identifier != group.leader)
 
     def _admit(self, group, identifier, call):
@@ -226,8 +226,8 @@ class Coordinator:
             self._complete(group)
 
     def _complete(self, group):
-        """Ends the joining: all members have joined, or the deadline has passed. A static member stays a
-        member until its session ends."""
+        """Ends the joining: all members have joined, or the deadline has passed. Members that have not joined are
+        removed; a static one stays until its session ends. If nobody has joined, the group keeps waiting."""
         group.deadline.cancel()
         for member in [one for one in group.members.values() if not one.is_joining and one.join.instance is None]:
             self._forget(group, member)

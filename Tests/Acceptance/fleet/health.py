@@ -4,8 +4,8 @@ import re
 import urllib.error
 import urllib.request
 
-from common.processes import Failure, wait_until
 from fleet.deployment import COMMANDS
+from processes import Failure, wait_until
 
 ANSWER_SECONDS = 1.0
 REPORT_SECONDS = 5
@@ -26,7 +26,7 @@ def get(worker, path):
 
 
 def samples(worker, name):
-    """Returns pairs of labels and value for each series of a metric."""
+    """Returns the labels and the value of each series of a metric."""
     found = []
     for line in get(worker, "/metrics")[1].splitlines():
         match = SAMPLE.match(line)
@@ -70,8 +70,8 @@ class Health:
                 file.write(text)
 
     def check_shared(self, what, workers):
-        """Checks that these workers are alive and ready, and report the partitions that the group assigned.
-        Each partition must belong to exactly one worker."""
+        """Checks that these workers are alive and ready, serve a status page, report as many partitions as the group
+        assigned to them, and report the lag of exactly their partitions of commands."""
         self._within_seconds(what, lambda: next(filter(None, map(self._fault, workers)), ""))
 
     def _fault(self, worker):
@@ -98,8 +98,8 @@ class Health:
             wait_until(lambda: get(worker, "/livez")[0] == 200, seconds, f"{worker.name} to be alive", step=0.01)
 
     def check_ready_with_share(self, worker, seconds):
-        """Waits until the worker is ready, and checks that it has partitions. While the group waits for a
-        dead member, no worker reads this member's partitions. Returns the time that it took."""
+        """Waits until the worker is ready. Fails if it is ready without partitions: while the group waits for a dead
+        member, a new worker has none. Returns the seconds that it took; 0 without HTTP."""
         def is_ready():
             status, text = get(worker, "/readyz")
             if status == 200 and "[+] group: reads " not in text:
@@ -111,7 +111,7 @@ class Health:
         return wait_until(is_ready, seconds, f"{worker.name} to be ready")
 
     def check_silent(self, what, worker):
-        """Checks that a stopped process does not answer."""
+        """Checks that a frozen worker does not answer."""
         self._within_seconds(what, lambda: f"{worker.name} answers" if get(worker, "/livez")[0] else "")
 
     def check_behind(self, what, workers, records):
@@ -124,7 +124,7 @@ class Health:
 
     @staticmethod
     def _fault_of_lag(workers, is_right):
-        """Returns a fault of the lag of all partitions of commands together, or "" if there is none."""
+        """Returns why the sum of the lags of all partitions of commands is wrong; "" if it is right."""
         lags = [
             value
             for worker in workers

@@ -44,7 +44,7 @@ class Secrets:
 
 
 def find_secrets(directory, secrets):
-    """Returns the number of files of a run that were read, and what was found in them."""
+    """Returns the number of files of a run that were read, and the places of secrets, at most three for each file."""
     files = sorted({file for pattern in OUTPUT_FILES for file in pathlib.Path(directory).glob(pattern)})
     problems = []
     for file in files:

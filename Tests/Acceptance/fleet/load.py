@@ -1,13 +1,13 @@
-"""The load: phones with activities, their registrations, and updates with increasing sequences. An
-independent Kafka client writes them."""
+"""The load: phones with activities, their registrations, and updates and ends with increasing sequences. An independent
+Kafka client writes the records."""
 
 import json
 import threading
 import time
 
-from common.processes import Failure
 from fleet.deployment import APP, COMMANDS, REGISTRATIONS
 from fleet.topics import TopicWriter
+from processes import Failure
 
 TURN_SECONDS = 0.25
 ALERT_EVERY = 10
@@ -40,11 +40,11 @@ class Load(threading.Thread):
         self.rate = rate
         self.sent = 0
         self.last_states = {}
-        """The state that each phone must show at the end; None for an ended activity."""
+        """The state that each phone must show at the end, by activity. Ended activities are missing."""
         self.tokens = []
         """All tokens that phones have registered."""
         self.error = None
-        self._rounds = [0] * activities
+        self._last_numbers = [0] * activities
         self._next = 0
         self._over = threading.Event()
         self._journal = open(deployment.path("commands.jsonl"), "w", encoding="utf-8")
@@ -92,8 +92,8 @@ class Load(threading.Thread):
 
     def _command(self, index, event):
         activity = self.activities[index]
-        self._rounds[index] += 1
-        number = self._rounds[index]
+        self._last_numbers[index] += 1
+        number = self._last_numbers[index]
         now = time.time()
         state = self._state(activity, number)
         identifier = f"{number}/{activity}"
@@ -141,7 +141,7 @@ class Load(threading.Thread):
         self._journal.close()
 
     def abandon(self):
-        """Ends the thread, whatever it is doing."""
+        """Ends the thread without writing last commands. Does nothing if the load has not started or has finished."""
         self._over.set()
         if self.ident is not None:
             self.join()

@@ -1,8 +1,9 @@
 """A fleet of workers on a broker that rebalances groups. The laws of season/laws.py are checked from outside.
 
-    run.py PROGRAM                    causeway, with causeway-lab beside it: every scenario on the system's librdkafka, as a fleet
-                                      joins by default
-    run.py PROGRAM --all              and all of them for every kind of fleet
+    run.py PROGRAM                    causeway, with causeway-lab beside it: every scenario except the upgrade, on the
+                                      system's librdkafka, as a fleet joins by default
+    run.py PROGRAM --all              the same on two versions of librdkafka, with two protocols, and with dynamic and
+                                      with static members
     run.py PROGRAM rolling failures   these scenarios
     run.py PROGRAM --former OTHER     two versions of the program: an upgrade and a rollback
 
@@ -17,13 +18,13 @@ import time
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
-from common import campaign  # noqa: E402
-from fleet.load import Load  # noqa: E402
-from common.processes import Failure, wait_until  # noqa: E402
-from fleet.scenarios import ALL, Scene  # noqa: E402
+from fleet import campaign  # noqa: E402
 from fleet.deployment import BUDGET, REPOSITORY, SPACING_MILLISECONDS, Deployment, Kind  # noqa: E402
+from fleet.load import Load  # noqa: E402
+from fleet.scenarios import ALL, Scene  # noqa: E402
 from fleet.verdict import Verdict, check_secrets, judge  # noqa: E402
 from fleet.watch import Group, Results  # noqa: E402
+from processes import Failure, wait_until  # noqa: E402
 
 NEWER = str(REPOSITORY / ".build/fleet/librdkafka-2.16")
 LIBRARIES = {"system": "system", "newer": NEWER}
@@ -44,7 +45,7 @@ def options(arguments):
     parser.add_argument("--former", help="causeway of another version, to upgrade from and to roll back to")
     parser.add_argument("--activities", type=int, default=2_000)
     parser.add_argument("--rate", type=int, default=2_000, help="commands a second (2000)")
-    parser.add_argument("--rounds", type=int, default=10, help="rolling restarts of the whole fleet (10)")
+    parser.add_argument("--repetitions", type=int, default=10, help="how often the whole fleet restarts, or a worker joins and leaves (10)")
     chosen = parser.parse_intermixed_args(arguments)
     if not chosen.scenarios:
         chosen.scenarios = [name for name in ALL if ALL[name].needs_former == bool(chosen.former)]
@@ -72,7 +73,7 @@ def play(name, kind, chosen, directory):
         if not scenario.is_empty:
             deployment.start_broker()
             deployment.start_redis()
-            deployment.apns_gate.open()
+            deployment.apns_proxy.open()
         with open(deployment.path("policy.json"), "w", encoding="utf-8") as file:
             json.dump({"spacingMilliseconds": SPACING_MILLISECONDS, "budget": BUDGET}, file)
         scene = Scene(deployment, Load(deployment, chosen.activities, chosen.rate), Results(deployment), group, chosen)
@@ -82,34 +83,36 @@ def play(name, kind, chosen, directory):
             finish(scene)
         finally:
             scene.load.abandon()
-            if scene.company is not None:
-                scene.company.close()
+            if scene.fanouts_and_starts is not None:
+                scene.fanouts_and_starts.close()
             scene.results.finish()
             write_history(scene)
-        company = Verdict()
-        if scene.company is not None:
-            # The laws judge only the load. So the pushes to the company, an audience beside the load, are
-            # first removed from the log.
-            scene.company.judge(company)
+        other_verdict = Verdict()
+        if scene.fanouts_and_starts is not None:
+            # The laws judge only the load. So the pushes of fan-outs and starts, which are no part of the load,
+            # are first removed from the log.
+            scene.fanouts_and_starts.judge(other_verdict)
         verdict = judge(deployment, scene.load, allowance(scenario, kind, scene.load.sent))
         check_secrets(deployment, scene.load, verdict)
-        if scene.company is not None:
-            verdict.figures.update(company.figures)
-            verdict.problems += company.problems
+        if scene.fanouts_and_starts is not None:
+            verdict.figures.update(other_verdict.figures)
+            verdict.problems += other_verdict.problems
         return {**scene.figures, **scene.health.figures, **verdict.figures}, verdict.problems
 
 
 def finish(scene):
-    """Ends the load, waits until every command has its outcome, and stops the workers in order."""
+    """Ends the load, waits at most `SETTLE_SECONDS` until every command has its outcome, and stops the workers one by
+    one."""
     scene.load.finish()
     try:
         seconds = wait_until(lambda: len(scene.results.final) >= scene.load.sent, SETTLE_SECONDS, "settled")
         scene.figures["all settled after"] = f"{seconds:.1f} s"
     except Failure:
         scene.figures["all settled after"] = f"never: {len(scene.results.final)} of {scene.load.sent}"
-    running = [worker for worker in scene.deployment.workers.values() if worker.process.is_running()]
-    if scene.company is not None:
-        scene.company.settle()
+    scene.deployment.check()
+    running = scene.deployment.running_workers
+    if scene.fanouts_and_starts is not None:
+        scene.fanouts_and_starts.settle()
     scene.health.check_caught_up("nothing is behind", running)
     scene.health.keep_pages(running)
     scene.figures["last stops took"] = f"{max([worker.stop() for worker in running]):.1f} s at most"
@@ -117,8 +120,8 @@ def finish(scene):
 
 
 def allowance(scenario, kind, commands):
-    """Returns how many repetitions the laws allow. An eager group revokes all partitions from all members in
-    each rebalance, so more records are read again."""
+    """Returns how many repetitions the laws allow, and how long a state may wait. An eager group revokes all partitions
+    from all members in each rebalance, so more records are read again."""
     again = commands * (1 if kind.protocol == "cooperative-sticky" else EAGER_FACTOR)
     return {
         "repeats": int(scenario.repeats * commands), "results_again": int(scenario.results_again * again),

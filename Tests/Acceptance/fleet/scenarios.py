@@ -6,11 +6,11 @@ import time
 from dataclasses import dataclass
 from typing import Callable
 
-from fleet.company import PACE, Company
-from fleet.health import Health
-from common.processes import Failure, wait_until
 from fleet.deployment import PARTITIONS, SESSION_SECONDS
+from fleet.fanouts_and_starts import PACE, FanoutsAndStarts
+from fleet.health import Health
 from fleet.watch import SHARE_SECONDS
+from processes import Failure, wait_until
 
 WORKERS = 3
 STOP_SECONDS = 10
@@ -27,14 +27,14 @@ class Scene:
         self.deployment, self.load, self.results, self.group, self.options = deployment, load, results, group, options
         self.health = Health(deployment, group)
         self.figures = {}
-        self.company = None
-        """The audience and the starts besides the load; None in most scenarios."""
+        self.fanouts_and_starts = None
+        """The fan-outs to an audience and the starts besides the load; None in most scenarios."""
 
     def start_workers(self):
         return [self.deployment.worker(number) for number in range(1, WORKERS + 1)]
 
     def wait_for_results(self, seconds=SHARE_SECONDS):
-        """Waits until every partition has a new result. Returns the seconds that it took."""
+        """Waits until every partition of commands has a new result. Returns the seconds that it took."""
         now = time.monotonic()
         last_results = self.results.partitions_at
         wait_until(lambda: all(last_results.get(number, 0) > now for number in range(PARTITIONS)), seconds, "results of every partition")
@@ -59,17 +59,17 @@ def begin(scene):
 
 
 def run_undisturbed(scene):
-    """Three workers share the partitions of a topic."""
+    """Three workers share the partitions of all topics that they read."""
     begin(scene)
     scene.run_for(20)
 
 
 def restart_workers(scene):
-    """Three workers are restarted one after the other, ten times, under load."""
+    """Three workers are restarted one after the other, by default ten times, under load."""
     workers = begin(scene)
     scene.run_for(3)
     stops, shares = [], []
-    for _ in range(scene.options.rounds):
+    for _ in range(scene.options.repetitions):
         for worker in workers:
             stops.append(worker.restart())
             shares.append(scene.group.await_share(workers))
@@ -82,21 +82,21 @@ def restart_workers(scene):
 
 def upgrade_and_roll_back(scene):
     """The present version replaces three workers of a former version, one by one, under load. Then the former
-    version replaces the present one. Each worker stops while a fan-out is under way and starts arrive."""
+    version replaces the present one. Before each worker stops, a fan-out begins and starts are written."""
     scene.deployment.workers_program = scene.options.former
     scene.deployment.control("PUT", "/faults", PACE)
     workers = begin(scene)
-    scene.company = Company(scene.deployment, scene.results)
-    scene.load.tokens += scene.company.tokens
+    scene.fanouts_and_starts = FanoutsAndStarts(scene.deployment, scene.results)
+    scene.load.tokens += scene.fanouts_and_starts.tokens
     scene.run_for(5)
     for name, program in [("upgrade", scene.deployment.program), ("rollback", scene.options.former)]:
         stops = []
         for worker in workers:
             worker.program = program
-            scene.company.disturb()
+            scene.fanouts_and_starts.begin()
             stops.append(worker.restart())
             scene.group.await_share(workers)
-            # Workers of both versions share the load for a while.
+            # Until the last worker is replaced, workers of both versions share the load in this time.
             scene.run_for(5)
         scene.figures[f"{name}: stop took"] = median_and_longest(stops)
         scene.figures[f"{name}: all flows after"] = f"{scene.wait_for_results():.1f} s"
@@ -104,11 +104,11 @@ def upgrade_and_roll_back(scene):
 
 
 def add_and_remove_worker(scene):
-    """A fourth worker joins three and leaves them, ten times, under load."""
+    """A fourth worker joins three and leaves them, by default ten times, under load."""
     workers = begin(scene)
     scene.run_for(3)
     joins, leaves = [], []
-    for _ in range(scene.options.rounds):
+    for _ in range(scene.options.repetitions):
         new_worker = scene.deployment.worker(4)
         joins.append(scene.group.await_share([*workers, new_worker]))
         scene.run_for(1)
@@ -121,10 +121,11 @@ def add_and_remove_worker(scene):
 
 
 def kill_and_freeze_workers(scene):
-    """One worker is killed. Another is frozen, and continues with assignments that are no longer valid. One worker is added."""
+    """One worker is killed. Another is frozen, and continues with assignments that are no longer valid. One worker is
+    added. Then APNs is away."""
     one, two, three = begin(scene)
     scene.run_for(3)
-    one.process.kill()
+    one.kill()
     scene.figures["killed: others have all after"] = f"{scene.group.await_share([two, three]):.1f} s"
     scene.figures["killed: all flows after"] = f"{scene.wait_for_results():.1f} s more"
     scene.health.check_shared("one is gone", [two, three])
@@ -144,19 +145,19 @@ def kill_and_freeze_workers(scene):
     scene.figures["woken: partitions"] = scene.group.text()
     scene.health.check_shared("one woke up", [two, three, new_worker])
     scene.run_for(3)
-    scene.deployment.apns_gate.shut()
+    scene.deployment.apns_proxy.shut()
     scene.health.check_behind("APNs is away", [two, three, new_worker], scene.load.rate)
-    scene.deployment.apns_gate.open()
+    scene.deployment.apns_proxy.open()
     scene.run_for(3)
 
 
 def replace_killed_worker(scene):
-    """One worker is killed and another replaces it at once. The dead one's partitions are served within 12 s, and no worker is ready
-    before it reads."""
+    """One worker is killed and another replaces it at once. All partitions are served within 12 s, and the new worker
+    is not ready before it has partitions."""
     one, two, three = begin(scene)
     scene.run_for(3)
     killed = time.monotonic()
-    one.process.kill()
+    one.kill()
     new_worker = scene.deployment.worker(4)
     ready = scene.health.check_ready_with_share(new_worker, SHARE_SECONDS)
     scene.figures["its successor is ready after"] = f"{ready:.1f} s"
@@ -170,8 +171,8 @@ def replace_killed_worker(scene):
 
 
 def stop_all_workers(scene):
-    """All workers get SIGTERM at once, one before it was assigned anything. Partitions that come too late keep no worker from
-    ending."""
+    """All workers get SIGTERM at once, one of them just after its start. Partitions that come too late keep no worker
+    from ending."""
     workers = begin(scene)
     scene.run_for(3)
     workers.append(scene.deployment.worker(4))
@@ -195,7 +196,7 @@ def start_workers_first(scene):
     scene.load.make_phones()
     scene.load.start()
     scene.run_for(4)
-    scene.deployment.apns_gate.open()
+    scene.deployment.apns_proxy.open()
     scene.figures["APNs last: all flows after"] = f"{scene.wait_for_results():.1f} s"
     scene.figures["shares"] = f"{scene.group.await_share(workers):.1f} s more"
     scene.run_for(5)
@@ -212,9 +213,9 @@ def interrupt_broker(scene):
     scene.figures["hung: shared after"] = f"{scene.group.await_share(workers):.1f} s"
     scene.figures["hung: all flows after"] = f"{scene.wait_for_results():.1f} s more"
     scene.run_for(5)
-    scene.deployment.gate.shut()
+    scene.deployment.broker_proxy.shut()
     scene.run_for(SESSION_SECONDS + 4)
-    scene.deployment.gate.open()
+    scene.deployment.broker_proxy.open()
     scene.figures["away: all flows after"] = f"{scene.wait_for_results():.1f} s"
     scene.figures["away: shared after"] = f"{scene.group.await_share(workers):.1f} s more"
     scene.run_for(3)
@@ -237,7 +238,7 @@ class Scenario:
     wait_seconds: int
     """The maximum time in seconds that a state may wait for its push."""
     is_empty: bool = False
-    """Whether broker, Redis and APNs start only after the workers."""
+    """Whether workers can reach broker, Redis and APNs only some time after they have started."""
     needs_former: bool = False
     """Whether the scenario needs a former version of the program."""
 

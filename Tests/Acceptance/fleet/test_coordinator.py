@@ -11,7 +11,7 @@ FIRST_DELAY_SECONDS = 3.0
 
 
 class Member:
-    """A member as a client would be: it sends requests and stores the answers."""
+    """A member of a group: it sends requests as a client does, and stores the answers."""
 
     def __init__(self, test, name, session=10.0, instance=None, subscription=b"all"):
         self.test, self.name, self.session, self.instance, self.subscription = test, name, session, instance, subscription
@@ -58,7 +58,7 @@ class Timer:
 
 
 class Clock:
-    """The timers of an event loop. The test sets their clock."""
+    """The timers of an event loop. The test advances the time."""
 
     def __init__(self):
         self._now, self._timers = 0.0, []

@@ -4,7 +4,7 @@ import threading
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 
-from common.processes import Failure
+from processes import Failure
 
 FLUSH_SECONDS = 60
 

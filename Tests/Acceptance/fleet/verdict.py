@@ -2,15 +2,15 @@
 
 import types
 
-from common.laws import EXAMPLES
-from fleet.leaks import Secrets, find_secrets
 from fleet.deployment import APP
+from fleet.leaks import Secrets, find_secrets
+from recorded_runs.law_verdicts import EXAMPLES
 from season.evidence import Evidence
 from season.laws import LAWS
 
 TOLERANCE_MILLISECONDS = 1_000
 """How late a single push may arrive after Redis permitted it, in milliseconds: it may wait for a connection
-or a core. Late arrivals do not add up, so two workers that each keep a spacing of their own are still
+or a processor. Late arrivals do not add up, so two workers that each keep a spacing of their own are still
 found."""
 EXPECTATIONS_PER_CALL = 5_000
 

@@ -3,10 +3,10 @@
 import json
 import time
 
-from common.processes import Failure, wait_until
 from fleet.deployment import COMMANDS, PARTITIONS, READ_TOPICS, RESULTS
 from fleet.load import is_of_load
 from fleet.topics import TopicReader
+from processes import Failure, wait_until
 
 ALL_PARTITIONS = {(topic, number) for topic in READ_TOPICS for number in range(PARTITIONS)}
 SHARE_SECONDS = 60
@@ -15,7 +15,7 @@ cooperative group needs two joins."""
 
 
 class Results(TopicReader):
-    """Copies the results topic to `results.jsonl`, and records which commands have a final result."""
+    """Copies the results of the load to `results.jsonl`, and records which of its commands have a final result."""
 
     def __init__(self, deployment):
         super().__init__("results", deployment, [(RESULTS, number) for number in range(PARTITIONS)])
@@ -61,7 +61,7 @@ class Group:
         self._assigned_at = {}
 
     def record_assignment(self, client, generation, topics):
-        """Records an assignment, on the gate's thread. It replaces whole values, so that other threads read
+        """Records an assignment, on the proxy's thread. It replaces whole values, so that other threads read
         consistent ones."""
         now = time.monotonic()
         own = {(topic, number) for topic, numbers in topics.items() for number in numbers}
@@ -75,7 +75,7 @@ class Group:
 
     def is_shared_by(self, workers):
         """Whether exactly these workers have all partitions: each worker at least one, no partition twice,
-        all assigned since the last start."""
+        and each assignment is newer than the worker's last start."""
         owners = self.owners
         lists = list(owners.values())
         return (

@@ -69,8 +69,8 @@ class Shell:
         self.lines.put(None)
 
     def run(self, command):
-        """Returns the command's output and exit code. A background command counts as done when it has printed
-        what the page shows."""
+        """Returns the command's output and exit code; without an exit code in time, None. A background command counts
+        as done when it has printed what the page shows."""
         self.process.stdin.write(f"{command.text}\necho {END_MARK} $?\n")
         end = time.monotonic() + LIMIT_SECONDS
         printed, code = "", None

@@ -214,7 +214,7 @@ class Browser:
         )
 
     def press(self, key):
-        """Presses a key, by its name: Tab, Enter, Escape, ArrowRight."""
+        """Presses a key by its name, such as Tab or ArrowRight."""
         codes = {"Tab": 9, "Enter": 13, "Escape": 27, "ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40, "End": 35}
         event = {"key": key, "code": key, "windowsVirtualKeyCode": codes[key]}
         text = {"text": "\r"} if key == "Enter" else {}

@@ -25,8 +25,8 @@ import urllib.request
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 
-from common.processes import Failure, wait_until  # noqa: E402
 from page.browser import Browser, BrowserError  # noqa: E402
+from processes import Failure, wait_until  # noqa: E402
 
 REPOSITORY = os.path.abspath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../.."))
 MATCHES, FOLLOWERS, SECONDS = 12, 25, 45
@@ -37,7 +37,7 @@ ACTIONS = ["kill-worker", "take-redis-away", "answer-503", "cut-connections", "b
 
 
 class Demo:
-    """A demo with its page. A thread reads the notes that the demo prints."""
+    """A demo with its page. Threads read the notes and the output that the demo prints."""
 
     def __init__(self, program, directory):
         self.figures_file = os.path.join(directory, "figures.json")
@@ -91,8 +91,8 @@ class Demo:
         return found[0]
 
     def processes(self, word):
-        """Returns the ids of the demo's child processes whose command line contains a word. A redis-server
-        writes its own command line, with spaces."""
+        """Returns the ids of the demo's child processes whose command line contains a word. Spaces separate words too,
+        because a redis-server writes its own command line with spaces."""
         found = []
         for name in filter(str.isdigit, os.listdir("/proc")):
             try:
@@ -414,7 +414,8 @@ def check_by_hand(quick, browser, checks):
 
 
 def check_what_is_not_ours(quick, browser, checks):
-    """The page must disable the buttons for Redis, which the simulator has not started. The worker can be killed."""
+    """The page disables the button for Redis, which the simulator has not started. The button for the worker works
+    while its process runs."""
     def title(action):
         return browser.evaluate(f"document.querySelector('[data-action=\"{action}\"]').title")
 

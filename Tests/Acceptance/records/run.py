@@ -17,9 +17,9 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
 def main():
     programs = pathlib.Path(sys.argv[1]).resolve()
-    from records import place
+    from records import repository
 
-    place.programs = programs
+    repository.programs = programs
     if sys.argv[2:] == ["--java"]:
         from records import test_java
 

@@ -9,9 +9,9 @@ import unittest
 import urllib.error
 import urllib.request
 
-from common.processes import Process, free_ports, wait_until
-from records import place
-from records.written import EXPECTED_TOPICS, JACKSON, PRODUCERS, WritesToKafka, check_written, output
+from processes import Process, free_ports, wait_until
+from records import record_checks, repository
+from records.example_run import EXPECTED_TOPICS, JACKSON, PRODUCERS, WritesToKafka, check_written, output
 
 
 class Printed(unittest.TestCase):
@@ -26,8 +26,8 @@ class Printed(unittest.TestCase):
             self.assertEqual([topic, key, record], [*line.split("\t")[:2], json.loads(line.split("\t")[2])])
             self.assertEqual(key, record["activity"])
             kind = topic.removeprefix("causeway.")
-            place.validator(kind.removesuffix("s")).validate(record)
-            self.assertEqual(place.faults(kind, [value.encode()]), {})
+            record_checks.validator(kind.removesuffix("s")).validate(record)
+            self.assertEqual(record_checks.faults(kind, [value.encode()]), {})
 
     def test_python(self):
         self.check(output([sys.executable, PRODUCERS / "python/goal.py", "--print"]))
@@ -46,7 +46,7 @@ class Printed(unittest.TestCase):
 
 def go_program():
     """Builds the Go example with Debian's packages of Go and of the Kafka client. Returns its path."""
-    program = place.root / ".build/records/goal"
+    program = repository.root / ".build/records/goal"
     environment = {"GO111MODULE": "off", "GOPATH": "/usr/share/gocode", "GOCACHE": str(program.parent / "go"), "PATH": "/usr/bin:/bin"}
     output(["go", "build", "-tags", "dynamic", "-o", program, PRODUCERS / "go/goal.go"], env=environment)
     return program
@@ -75,7 +75,7 @@ class OnKafka(WritesToKafka):
     """The examples whose Kafka client is installed here write to a broker."""
 
     def broker_command(self):
-        return [place.programs / "causeway-lab", "broker"]
+        return [repository.programs / "causeway-lab", "broker"]
 
     def test_python(self):
         self.check([sys.executable, PRODUCERS / "python/goal.py"])
@@ -85,7 +85,7 @@ class OnKafka(WritesToKafka):
 
     def test_endpoint(self):
         (port,) = free_ports(1)
-        command = [sys.executable, "-B", place.root / "Examples/app/endpoint.py", self.servers, str(port), "com.example.match"]
+        command = [sys.executable, "-B", repository.root / "Examples/app/endpoint.py", self.servers, str(port), "com.example.match"]
         endpoint = Process("endpoint", command, f"{self.folder.name}/endpoint.log")
         try:
             report = {
@@ -106,8 +106,8 @@ class OnKafka(WritesToKafka):
         self.assertEqual([key for key, _ in by_kind], ["final-phone-7", "final-phone-7", "phone-7"])
         self.assertIsNone(by_kind[1][1])
         for _, record in (by_kind[0], by_kind[2]):
-            place.validator("registration").validate(record)
-        self.assertEqual(place.faults("registrations", [json.dumps(by_kind[index][1]).encode() for index in (0, 2)]), {})
+            record_checks.validator("registration").validate(record)
+        self.assertEqual(record_checks.faults("registrations", [json.dumps(by_kind[index][1]).encode() for index in (0, 2)]), {})
         age = time.time() * 1000 - by_kind[0][1]["registeredAt"]
         self.assertTrue(5_000 <= age <= 60_000, age)
 
@@ -127,7 +127,7 @@ class App(unittest.TestCase):
         """The app's files compile with ActivityKit's signatures. Linux has no ActivityKit, so a file here
         declares them."""
         stand_in = pathlib.Path(__file__).parent / "ActivityKit/ActivityKit.swift"
-        files = sorted((place.root / "Examples/app").glob("*.swift"))
+        files = sorted((repository.root / "Examples/app").glob("*.swift"))
         with tempfile.TemporaryDirectory() as folder:
             module = f"{folder}/ActivityKit.swiftmodule"
             swift = ["swiftc", "-swift-version", "6", "-warnings-as-errors"]

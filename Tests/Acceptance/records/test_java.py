@@ -2,14 +2,14 @@
 import signal
 import tempfile
 
-from records import place
-from records.written import JACKSON, PRODUCERS, WritesToKafka, output
+from records import repository
+from records.example_run import JACKSON, PRODUCERS, WritesToKafka, output
 
 
 class OnKafka(WritesToKafka):
     def broker_command(self):
         return [
-            place.root / ".build/fleet/venv/bin/python", "-B", place.root / "Tests/Acceptance/fleet/broker.py", self.folder.name,
+            repository.root / ".build/fleet/venv/bin/python", "-B", repository.root / "Tests/Acceptance/fleet/broker.py", self.folder.name,
         ]
 
     def tearDown(self):
@@ -19,7 +19,7 @@ class OnKafka(WritesToKafka):
         super().tearDown()
 
     def test_java(self):
-        clients = ":".join(map(str, sorted((place.root / ".build/records/java").glob("*.jar"))))
+        clients = ":".join(map(str, sorted((repository.root / ".build/records/java").glob("*.jar"))))
         path = f"{JACKSON}:{clients}"
         with tempfile.TemporaryDirectory() as classes:
             files = [PRODUCERS / "java/GoalRecords.java", PRODUCERS / "java/SendGoal.java"]

@@ -8,7 +8,7 @@ import asyncapi3
 import jsonschema
 import yaml
 
-from records import place
+from records import record_checks, repository
 
 COMMANDS = 10_000
 REGISTRATIONS = 5_000
@@ -27,8 +27,8 @@ PIECES = [
     )
 ] + [b"\x80", b"\xc2", b"\xff"]
 
-# The differences between schema and program that Documentation/records.md names. The first is recognized by
-# the record's text, the others by the program's message.
+# Differences between schema and program that Documentation/records.md names. The first is recognized by the record's
+# text, the others by the program's message.
 OTHER_INTEGER = re.compile(rb"[:\[,]\s*(-0|-?\d+\.\d+|-?\d+(\.\d+)?[eE][+-]?\d+)\s*[,\]}]")
 DIFFERENCES = re.compile(
     "half of a surrogate pair|seconds in the future|nested objects and arrays|unknown keys$|the request body has"
@@ -37,7 +37,7 @@ DIFFERENCES = re.compile(
 
 
 def mutated(seeds, count, seed):
-    """Yields records that differ a little from valid ones. Each is one line that begins with a brace."""
+    """Yields records, most of which differ a little from valid ones. Each is one line that begins with a brace."""
     chance = random.Random(seed)
     while count:
         text = bytearray(chance.choice(seeds))
@@ -108,9 +108,9 @@ def refuse(constant):
 
 class Schemas(unittest.TestCase):
     def compare(self, name, kind, seeds, count):
-        validator = place.validator(name)
+        validator = record_checks.validator(name)
         lines = list(mutated(seeds, count, seed=7))
-        faults = place.faults(kind, lines)
+        faults = record_checks.faults(kind, lines)
         accepted, named = 0, 0
         for index, line in enumerate(lines):
             is_repeated = False
@@ -139,7 +139,7 @@ class Schemas(unittest.TestCase):
         print(f"{count} records, {accepted} accepted by the program, {named} named differences", end=" ", flush=True)
 
     def seeds(self, name):
-        files = sorted((place.root / "Config/examples").glob(f"*/{name}.jsonl"))
+        files = sorted((repository.root / "Config/examples").glob(f"*/{name}.jsonl"))
         return [line for file in files for line in file.read_bytes().splitlines() if line.startswith(b"{")][:200]
 
     def test_mutated_commands(self):
@@ -170,20 +170,20 @@ class Schemas(unittest.TestCase):
 
     def test_every_schema_is_a_schema(self):
         for name in ("command", "registration", "result", "invalidation", "channel"):
-            place.validator(name)
+            record_checks.validator(name)
 
     def test_example_records_of_the_repository(self):
         for name in ("command", "registration"):
-            validator = place.validator(name)
+            validator = record_checks.validator(name)
             for line in self.seeds(name + "s"):
                 validator.validate(json.loads(line))
 
     def test_asyncapi(self):
-        document = yaml.safe_load((place.root / "Config/asyncapi.yaml").read_text())
+        document = yaml.safe_load((repository.root / "Config/asyncapi.yaml").read_text())
         asyncapi3.AsyncAPI3.model_validate(document)
         addresses = {channel["address"] for channel in document["channels"].values()}
         self.assertEqual(len(addresses), 6)
         for message in document["components"]["messages"].values():
             if "payload" in message:
-                path = place.root / "Config" / message["payload"]["schema"]["$ref"]
+                path = repository.root / "Config" / message["payload"]["schema"]["$ref"]
                 jsonschema.Draft7Validator.check_schema(json.loads(path.read_text()))

@@ -2,10 +2,11 @@
 
     unshare --user --map-root-user --mount --net --pid --fork --kill-child composed.py PROGRAMS BROKER ROOT
 
-All services share one root, made of this machine's folders and the services' own files, and one network in which `kafka` and `redis` are
-names of 127.0.0.1. Each service runs the command of compose.yaml and the Dockerfile. Only Kafka's image is replaced, by the
-program BROKER. The services do not get the containers' users, restricted rights and separate networks. ROOT is an
-empty folder; its mounts end with this process. The exit code is 1 if a service or a command fails.
+All services share one root, made of this machine's folders and the services' own files, and one network in which each
+service's name is a name of 127.0.0.1. A service runs the command that compose.yaml and the Dockerfile give it. Only
+Kafka's image is replaced, by the program BROKER. The services do not get the containers' users, restricted rights and
+separate networks. ROOT is an empty folder; its mounts end with this process. The exit code is 1 if a service or a
+command fails.
 """
 import json
 import os
@@ -24,18 +25,18 @@ import yaml
 repository = pathlib.Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(repository / "Tests/Acceptance"))
 
-from fleet.gate import BrokerGate  # noqa: E402
+from fleet.proxy import BrokerProxy  # noqa: E402
 
 compose = yaml.safe_load((repository / "compose.yaml").read_text())
 services = compose["services"]
 dockerfile = (repository / "Dockerfile").read_text()
 readme = (repository / "README.md").read_text()
 LIMIT_SECONDS = 60
-# Clients reach the broker through the gate of the fleet's tests (Tests/Acceptance/fleet), which handles
+# Clients reach the broker through the proxy of the fleet's tests (Tests/Acceptance/fleet), which handles
 # versions and groups as Kafka does.
 KAFKA_PORT, BROKER_PORT = 9092, 19092
-# A container's published port does not reach its loopback address. This address has the same effect: a server
-# that listens at 127.0.0.1 refuses connections to it.
+# A published port does not reach a server that listens only at its container's 127.0.0.1. Here such a server is found
+# through this address, at which it refuses connections.
 OTHER_ADDRESS = "127.0.0.2"
 
 
@@ -48,7 +49,7 @@ def run(*command):
 
 
 def make_root(root):
-    """Makes a root with this machine's folders and with its own /etc and /tmp."""
+    """Makes a root with this machine's folders, and with its own /etc, /tmp and /proc."""
     run("mount", "-t", "tmpfs", "tmpfs", root)
     for entry in pathlib.Path("/").iterdir():
         target = root / entry.name
@@ -83,7 +84,7 @@ def put_files(root):
 
 
 def entry_point(service):
-    """Returns the program of one of our images. For other images the command names the program."""
+    """Returns the entry point of one of our images. It is empty for other images, whose command names the program."""
     if "build" not in service:
         return []
     wanted = service["build"]["target"] if isinstance(service["build"], dict) else None
@@ -157,8 +158,8 @@ class Composition:
         self.await_condition("worker", "service_healthy")
 
     def play(self, name, line, wanted):
-        """Repeats a command of the page until it prints the wanted text, because the worker needs time to
-        join its group."""
+        """Repeats a command of README.md until it prints the wanted text, because the worker needs time to join its
+        group. Fails after `LIMIT_SECONDS`."""
         deadline = time.monotonic() + LIMIT_SECONDS
         while True:
             done = subprocess.run(self.inside(name, ["bash", "-c", f"cd {repository} && {line}"]), capture_output=True, text=True)
@@ -171,7 +172,7 @@ class Composition:
 
 
 def readme_commands():
-    """Returns the commands of the page that run inside services."""
+    """Returns the commands of README.md that run inside services: pairs of service and command."""
     return re.findall(r"^\$ docker compose exec (?:--no-TTY )?(\w+) (.+)$", readme, re.M)
 
 
@@ -200,7 +201,7 @@ def main():
     make_root(root)
     put_files(root)
     composition = Composition(programs, broker, root)
-    BrokerGate(KAFKA_PORT, BROKER_PORT, True, lambda *_: None).open()
+    BrokerProxy(KAFKA_PORT, BROKER_PORT, True, lambda *_: None).open()
     composition.start_all()
     commands = readme_commands()
     if len(commands) != len(WANTED):

@@ -1,5 +1,5 @@
-"""Everything that the pages for operators name exists: files, sections of pages, targets of make, values of
-the chart."""
+"""What SECURITY.md and the pages of Documentation name exists: linked files and sections, targets of make, and keys of
+the configuration. README.md links each page."""
 import pathlib
 import re
 import unittest

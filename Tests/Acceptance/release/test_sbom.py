@@ -1,4 +1,4 @@
-"""The bill of materials has exactly what is linked and copied, and a check finds a missing field."""
+"""The bill of materials has exactly what is linked and copied, and its check finds each missing field."""
 import copy
 import hashlib
 import importlib.machinery

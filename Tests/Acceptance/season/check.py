@@ -22,8 +22,8 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
-from common.laws import report  # noqa: E402
-from common.records import Unreadable  # noqa: E402
+from recorded_runs.json_lines import Unreadable  # noqa: E402
+from recorded_runs.law_verdicts import report  # noqa: E402
 from season.evidence import Evidence  # noqa: E402
 from season.laws import LAWS  # noqa: E402
 

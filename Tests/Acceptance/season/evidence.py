@@ -1,10 +1,10 @@
-"""Reads and orders the recorded files of one run. It shares no code with the program."""
+"""Reads the recorded files of one run, and finds the command of each push. It shares no code with the program."""
 
 import json
 import os
 from dataclasses import dataclass, field
 
-from common.records import Unreadable, lines
+from recorded_runs.json_lines import Unreadable, lines
 
 # After these outcomes, it is correct if no phone gets the command's content or a newer one.
 UNDELIVERED = {"ended", "expired", "invalid", "unregistered", "failed", "unknown"}
@@ -52,7 +52,7 @@ class Command:
 
     @property
     def outcome(self):
-        """The final outcome. A held command gets it after it is released."""
+        """The last outcome; None without a result. A held command gets a further outcome after it is released."""
         return self.outcomes[-1]["outcome"] if self.outcomes else None
 
 
@@ -132,7 +132,7 @@ class Evidence:
             push.command = accepted.get(push.identifier) if push.status == 200 else None
             self.pushes.append(push)
         # Several threads of the simulator write to the log in turn, so its lines are not in order of time.
-        # The stable sort keeps the order of an activity's lines that one thread wrote.
+        # The sort is stable: lines of one thread with the same time keep their order.
         self.pushes.sort(key=lambda push: push.time)
         self.pushes_of = {}
         for push in self.pushes:
@@ -141,8 +141,8 @@ class Evidence:
         self._find_commands()
 
     def _find_commands(self):
-        """Finds the commands of pushes without a result, because the worker died or the answer was lost.
-        Their content shows the command."""
+        """Finds the commands of pushes that have no accepted result, because the worker died or the answer was lost.
+        Their activity, event and content show the command."""
         for activity, pushes in self.pushes_of.items():
             least = 0
             for push in pushes:

@@ -1,6 +1,7 @@
-"""The laws: invariants that every run must keep. Each function reads the evidence and returns what breaks its law and what was measured."""
+"""The laws: invariants that every run must keep. Each `check_…` function reads the evidence, and returns what breaks
+its law and what it measured."""
 
-from common.laws import Law, percentile
+from recorded_runs.law_verdicts import Law, percentile
 from season.evidence import UNDELIVERED
 
 
@@ -45,8 +46,8 @@ def is_followed(evidence, command):
 
 
 def may_be_counted(evidence, options, command):
-    """Whether a newer command with a result has replaced this one, and has replaced its alert if there is
-    one."""
+    """Whether the result of a newer command may count this command. If this command has an alert, a newer command with
+    a result must have one too. A start is never counted."""
     if options.superseded_results == "each" or command.event == "start":
         return False
     newer = [c for c in evidence.by_activity[command.activity][command.order + 1:] if c.outcomes]
@@ -54,7 +55,8 @@ def may_be_counted(evidence, options, command):
 
 
 def check_accepted(evidence, options):
-    """Each accepted result has exactly one 200 in the log, and each 200 has one accepted result."""
+    """Each accepted result has exactly one 200 in the log. Each 200 has an accepted result, except as many as may be
+    repeated."""
     law = Law("each accepted result is one push, and the other way round")
     logged = {}
     for push in evidence.pushes:
@@ -114,7 +116,7 @@ def check_budget(evidence, options):
 
 
 def check_demotions(evidence, options):
-    """A command that requested priority 10 was sent with it, unless the bucket was empty."""
+    """Each alert and each end was sent with priority 10, unless the bucket was empty."""
     law = Law("nothing is demoted while the bucket has pushes left")
     bucket = evidence.policy.bucket
     demoted = 0
@@ -164,7 +166,7 @@ def check_spacing(evidence, options):
 
 
 def check_timestamps(evidence, options):
-    """The timestamps of one token never decrease, and no phone dropped a push."""
+    """The timestamps of one token do not decrease, except with a start, and no phone dropped a push."""
     law = Law("per token the timestamps never fall")
     last, effects = {}, {}
     for push in evidence.pushes:
@@ -182,7 +184,7 @@ def check_timestamps(evidence, options):
 
 
 def check_endings(evidence, options):
-    """After an accepted end an activity gets no push, except a start."""
+    """After an accepted end an activity gets no push, except a start or the same end again."""
     law = Law("nothing after an accepted end")
     ended = 0
     for activity, pushes in evidence.pushes_of.items():
@@ -213,8 +215,8 @@ def check_starts(evidence, options):
 
 
 def check_alerts(evidence, options):
-    """A push carries the newest alert of its own command and of all commands since the last push, so no alert
-    is lost."""
+    """A push carries the newest alert of its own command and of all commands since the last push, so no alert is lost.
+    It may leave out an alert that did not fit or was too old."""
     law = Law("every alert appears, in order, or a newer one in its place")
     rung_count, carried_count, replaced_count, repeat_count = 0, 0, 0, 0
     for activity, own in evidence.by_activity.items():
@@ -259,8 +261,7 @@ def is_left_out(due_alerts, push):
 
 
 def check_waits(evidence, options):
-    """While commands keep coming, pushes are sent evenly: no command waits long for its push or for that of a
-    newer command."""
+    """No command waits long for its push, or for that of a newer command. The gaps between pushes are only measured."""
     wait_max = options.wait_spacings * evidence.policy.spacing + options.tolerance
     law = Law(f"no state waits longer than {wait_max} ms for its push, or that of a newer one")
     wait_milliseconds, gap_milliseconds = [], []

@@ -4,7 +4,7 @@ import copy
 import json
 import unittest
 
-from common.doctored import DoctoredRun
+from recorded_runs.changed_runs import ChangedRunTestCase
 from season import check
 
 SPACING, BUCKET, INTERVAL, RESERVED = 1_000, 4, 12_000, 2
@@ -12,7 +12,7 @@ BIRTH = 1_790_000_000_000
 
 
 class Run:
-    """A small run that keeps all laws. It has three activities, a command every 100 ms and a push every
+    """A small run that keeps all laws. Each of its three activities has a command every 100 ms and a push every
     second."""
 
     def __init__(self):
@@ -84,7 +84,7 @@ class Run:
 SOUND = Run()
 
 
-class DoctoredSeason(DoctoredRun):
+class ChangedSeason(ChangedRunTestCase):
     main = staticmethod(check.main)
 
     def setUp(self):

@@ -4,7 +4,7 @@ import LiveActivity
 struct SimulatedPhone {
     let identifier: String
     let location: MemberLocation
-    var environment: DeviceEnvironment
+    var environment: APNsEnvironment
     var frequentUpdates: Bool
     /// Whether the member is a device, which gets starts only.
     var isDevice = false

@@ -25,7 +25,7 @@ final class SimulatedWorker {
         var token: String
         var body: [UInt8]
         var fate: PushFate
-        var environment: DeviceEnvironment
+        var environment: APNsEnvironment
     }
 
     struct PendingProduction {
@@ -44,7 +44,7 @@ final class SimulatedWorker {
     var pushes: [Push] = []
     var productions: [PendingProduction] = []
     /// When the worker last took a broadcast for the audience's channel, by environment.
-    var lastBroadcastMilliseconds: [DeviceEnvironment: Int64] = [:]
+    var lastBroadcastMilliseconds: [APNsEnvironment: Int64] = [:]
     /// The checkpoint that the store returned with the claim of each range, by range.
     var claimedCheckpoints: [SegmentRange: [UInt8]] = [:]
 
@@ -55,8 +55,8 @@ final class SimulatedWorker {
         policy.expiration.updateSeconds = 43_200
         policy.expiration.endSeconds = 43_200
         var configuration = AudiencesConfiguration(
-            applications: [
-                .init(bundleIdentifier: Array(Simulation.application.utf8), hasProduction: true, hasSandbox: true)
+            apps: [
+                .init(bundleIdentifier: Array(Simulation.app.utf8), hasProduction: true, hasSandbox: true)
             ],
             policies: [policy],
             seed: seed
@@ -85,11 +85,8 @@ final class SimulatedWorker {
 
     func moment(_ now: Int64) -> Moment { Moment(monotonicMilliseconds: now, wallMilliseconds: now) }
 
-    /// - Parameter now: the present time. While the store is away, the core cannot act on deadlines up to
-    ///   this time, so the result leaves them out.
-    func nextDueMilliseconds(after now: Int64, storeIsAway: Bool) -> Int64 {
+    var nextDueMilliseconds: Int64 {
         var due = core.nextDueMilliseconds ?? .max
-        if storeIsAway, due <= now { due = .max }
         if let first = storeCalls.first { due = min(due, first.dueMilliseconds) }
         for call in activityCalls { due = min(due, call.dueMilliseconds) }
         for push in pushes { due = min(due, push.dueMilliseconds) }

@@ -20,19 +20,18 @@ struct SimulatedSubscribers {
 extension Simulation {
     func makeChannels() {
         guard parameters.kind == .channels else { return }
-        for environment in DeviceEnvironment.allCases where environment == .production || parameters.sandboxPerMille > 0
-        {
+        for environment in APNsEnvironment.allCases where environment == .production || parameters.sandboxPerMille > 0 {
             let text = environment == .production ? "cHJvZHVjdGlvbg==" : "c2FuZGJveA=="
             guard let identifier = ChannelIdentifier(text) else { preconditionFailure("base64 text") }
             let channel = AudienceChannel(environment: environment, storage: .newest, identifier: identifier)
-            let app = Array(Self.application.utf8)
+            let app = Array(Self.app.utf8)
             store.set(channel, in: environment, of: Self.audienceDigest, app: app)
             subscribers[environment] = SimulatedSubscribers()
         }
     }
 
     /// Checks that a worker broadcasts to a channel at most once a second while it has the partition.
-    func checkBroadcastSpacing(_ push: AudiencePush, _ environment: DeviceEnvironment, _ worker: SimulatedWorker) {
+    func checkBroadcastSpacing(_ push: AudiencePush, _ environment: APNsEnvironment, _ worker: SimulatedWorker) {
         guard push.isBroadcast else { return }
         if let last = worker.lastBroadcastMilliseconds[environment], now - last < 1_000 {
             violations.append("two broadcasts within \(now - last) ms")
@@ -70,8 +69,8 @@ extension Simulation {
         broadcastResults[command, default: [:]][isProduction ? .production : .sandbox] = text
     }
 
-    /// Checks that each broadcast has a result, and that subscribers end with the newest state. If no fault explains
-    /// the opposite, they never go back to an older state, and hear each alert at most once and the newest one.
+    /// Checks that each broadcast has a result. If no fault explains the opposite, also checks the subscribers: they
+    /// end with the newest state, never go back to an older one, hear the newest alert, and hear no alert twice.
     func checkChannels() {
         let sent = commands.filter { $0.isSent && !$0.isStart }
         for (environment, all) in subscribers {

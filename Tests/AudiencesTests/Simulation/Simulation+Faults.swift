@@ -10,7 +10,7 @@ extension Simulation {
         if random.chance(parameters.rebalancePerMille) { move(random.number(0...log.count - 1)) }
         if random.chance(parameters.partitionAdditionPerMille), log.count < Self.partitionsMax { addPartition() }
         if random.chance(parameters.outagePerMille) {
-            let until = now + Int64(random.number(100...parameters.outageMaxMilliseconds))
+            let until = now + Int64(random.number(100...parameters.outageMillisecondsMax))
             switch random.number(0...2) {
             case 0: hostsAwayUntilMilliseconds[0] = until
             case 1: hostsAwayUntilMilliseconds[1] = until

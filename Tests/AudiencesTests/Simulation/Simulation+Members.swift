@@ -75,7 +75,7 @@ extension Simulation {
             phones[known]?.hasLeft = true
             phones[known]?.leftAcknowledgedMilliseconds = .max
         case 1:
-            // The old token dies when the new one is registered, so pushes to the old one may be lost.
+            // The old token dies when the new one is registered, so pushes to the old one reach nobody.
             guard var phone = phones[known] else { return }
             phoneNamesByToken[phone.token] = nil
             phone.token = newToken(of: known)
@@ -104,7 +104,7 @@ extension Simulation {
         let kind: StoreSubjectKind = phone.isDevice ? .device : .activity
         changes.append(
             SimulatedChange(
-                member: ChangingMember(record: changesMade, application: 0, kind: kind),
+                member: ChangingMember(record: changesMade, appIndex: 0, kind: kind),
                 name: phone.identifier,
                 token: phone.token,
                 isLeaving: phone.hasLeft,

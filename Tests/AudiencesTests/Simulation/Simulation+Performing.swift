@@ -15,12 +15,12 @@ extension Simulation {
             worker.core.storeCallTaken()
             let earliest = worker.storeCalls.last?.dueMilliseconds ?? now
             worker.storeCalls.append(
-                (max(earliest, now + Int64(random.number(0...parameters.latencyMaxMilliseconds))), call)
+                (max(earliest, now + Int64(random.number(0...parameters.latencyMillisecondsMax))), call)
             )
         }
         while let tag = worker.core.withNextActivityCall(now: moment, { $0.tag }) {
             worker.core.activityCallTaken()
-            worker.activityCalls.append((now + Int64(random.number(0...parameters.latencyMaxMilliseconds)), tag))
+            worker.activityCalls.append((now + Int64(random.number(0...parameters.latencyMillisecondsMax)), tag))
         }
         performPushes(worker)
         while let production = worker.core.nextProduction(now: moment) {
@@ -29,7 +29,7 @@ extension Simulation {
             let fails = now < faultsUntilMilliseconds && random.chance(parameters.productionFailurePerMille)
             worker.productions.append(
                 .init(
-                    dueMilliseconds: now + Int64(random.number(0...parameters.latencyMaxMilliseconds)),
+                    dueMilliseconds: now + Int64(random.number(0...parameters.latencyMillisecondsMax)),
                     production: production,
                     isAcknowledged: !fails,
                     effect: !fails || random.chance(500) ? effect : nil
@@ -42,9 +42,9 @@ extension Simulation {
         var found = true
         while found {
             found = false
-            for environment in DeviceEnvironment.allCases
+            for environment in APNsEnvironment.allCases
             where now >= hostsAwayUntilMilliseconds[Int(environment.rawValue)] {
-                let pool = PoolIdentifier(application: 0, environment: environment)
+                let pool = PoolIdentifier(appIndex: 0, environment: environment)
                 while let push = worker.core.nextPush(
                     pool,
                     permitsRetry: true,
@@ -61,7 +61,7 @@ extension Simulation {
                     checkHasNotLeft(token)
                     worker.pushes.append(
                         .init(
-                            dueMilliseconds: now + Int64(random.number(0...parameters.latencyMaxMilliseconds)),
+                            dueMilliseconds: now + Int64(random.number(0...parameters.latencyMillisecondsMax)),
                             push: push,
                             token: token,
                             body: Array(push.body),
@@ -140,7 +140,7 @@ extension Simulation {
         }
     }
 
-    /// Performs a call in the store's model, even if its reply is then lost.
+    /// Performs a call in the store's model. The caller may lose the reply.
     @discardableResult
     func performStore(_ call: AudienceCall<[UInt8]>, _ worker: SimulatedWorker) -> AudienceReply<[UInt8]> {
         var call = call
@@ -308,8 +308,9 @@ extension Simulation {
             else {
                 return violations.append("a range result of no range: \(text)")
             }
-            // A record that was produced twice has two results. If newer commands have other ranges, the
-            // second result may lack counts, so the first one stays.
+            // A fan-out record that is in the log twice, or is read again after a crash, may have a second result. If
+            // newer commands have another number of ranges, the store has deleted the range's checkpoint with its
+            // counts. The second result may then lack counts, so the first one stays.
             if parameters.kind == .ranges, rangeResults[command]?[range] != nil { return }
             rangeResults[command, default: [:]][range] = text
         case .commandResult(let text):

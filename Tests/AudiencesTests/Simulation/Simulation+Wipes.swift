@@ -17,8 +17,8 @@ struct SimulatedWipe {
     var lastReadAgainWipe = 0
     /// The number of registrations that are still to be read again, since the workers last began to read again.
     var missingMemberCount = 0
-    /// Whether the worker is still giving back the records of the commands partition, before it reads the
-    /// partition again. Until then it takes no commands.
+    /// Whether the core still has commands that it must give back before the worker reads the commands partition
+    /// again. Until then the core gets no commands.
     var isDraining = false
     /// The commands that the worker reads again after the loss, and that have no new outcome yet.
     var commandsToReadAgain: Set<Int> = []
@@ -74,7 +74,7 @@ extension Simulation {
         wipe.nextPollMilliseconds = now + SimulatedWipe.pollMilliseconds
         let (began, areHeld) = (now, wipe.hasAllMembers)
         for worker in workers {
-            let answered = now + Int64(random.number(0...parameters.latencyMaxMilliseconds))
+            let answered = now + Int64(random.number(0...parameters.latencyMillisecondsMax))
             scheduledEvents.append((answered, { worker.core.membersLastCompleteMilliseconds = areHeld ? began : .min }))
         }
         if wipe.lastReadAgainWipe != wipe.count { readAgain() }
@@ -85,7 +85,7 @@ extension Simulation {
         wipe.lastReadAgainWipe = wipes
         wipe.missingMemberCount = phoneNames.count
         for name in phoneNames {
-            let at = now + Int64(random.number(0...parameters.returnMaxMilliseconds))
+            let at = now + Int64(random.number(0...parameters.returnMillisecondsMax))
             scheduledEvents.append((at, { [unowned self] in registerAgain(name, after: wipes) }))
         }
         wipe.isDraining = true

@@ -9,7 +9,7 @@ import Testbed
 /// One or two workers and one audience in virtual time: real cores, and models of Kafka, the store and the phones. A
 /// seed determines the run.
 final class Simulation {
-    static let application = "com.example.match"
+    static let app = "com.example.match"
     static let audience = "match-1"
     static let quietLimitMilliseconds: Int64 = 6 * 3_600_000
 
@@ -59,9 +59,9 @@ final class Simulation {
     /// The text of each range's last result, by command and range; in a run of kind `ranges`, of its first result.
     var rangeResults: [Int: [SegmentRange: String]] = [:]
     var commandResults: [Int: String] = [:]
-    var broadcastResults: [Int: [DeviceEnvironment: String]] = [:]
+    var broadcastResults: [Int: [APNsEnvironment: String]] = [:]
     /// The subscribers of the audience's channel, by environment.
-    var subscribers: [DeviceEnvironment: SimulatedSubscribers] = [:]
+    var subscribers: [APNsEnvironment: SimulatedSubscribers] = [:]
     /// Membership changes that the core has not reported as done.
     var changes: [SimulatedChange] = []
     var changesMade: UInt32 = 0
@@ -100,7 +100,7 @@ final class Simulation {
         workersMade += 1
         let worker = SimulatedWorker(number: workersMade, parameters: parameters, seed: random.next())
         // A new worker does not know whether the store has all members, until it has read the marks for the first
-        // time. In other runs nothing reads the marks, and no audience waits.
+        // time. In runs of other kinds nothing reads the marks, and no audience waits.
         if parameters.kind == .wipes { worker.core.membersLastCompleteMilliseconds = .min }
         return worker
     }
@@ -115,7 +115,7 @@ final class Simulation {
         }
         var at = now
         for number in 0..<parameters.commands {
-            at += Int64(random.number(1...parameters.commandGapMaxMilliseconds))
+            at += Int64(random.number(1...parameters.commandGapMillisecondsMax))
             commands.append(
                 Command(
                     number: number,
@@ -150,7 +150,7 @@ final class Simulation {
     func call(_ operation: AudienceCall<[UInt8]>.Operation) -> AudienceCall<[UInt8]> {
         AudienceCall(
             tag: 0,
-            app: Array(Self.application.utf8),
+            app: Array(Self.app.utf8),
             audience: Self.audienceDigest,
             operation: operation
         )
@@ -195,9 +195,7 @@ final class Simulation {
         for event in scheduledEvents { due = min(due, event.at) }
         if parameters.kind == .wipes { due = min(due, wipe.nextPollMilliseconds) }
         for end in hostsAwayUntilMilliseconds + [storeAwayUntilMilliseconds] where end > now { due = min(due, end) }
-        for worker in workers {
-            due = min(due, worker.nextDueMilliseconds(after: now, storeIsAway: now < storeAwayUntilMilliseconds))
-        }
+        for worker in workers { due = min(due, worker.nextDueMilliseconds) }
         if hasUnreadRecords { due = min(due, now + 1) }
         for worker in workers where worker.hasPassedOverRecords(at: now) { due = min(due, now + 1_000) }
         now = max(now + 1, min(due, now + 60_000))
@@ -298,7 +296,7 @@ final class Simulation {
     /// - Parameter record: the number of the record that the worker has read.
     func take(_ command: Command, as record: UInt32, by worker: SimulatedWorker) {
         let text = Array(
-            "{\"app\":\"\(Self.application)\",\"audience\":\"\(Self.audience)\",\(template(command))\"id\":\"\(command.number)\",\"sequence\":\(command.version.sequence),\"priority\":10,\"aps\":\(aps(command))}"
+            "{\"app\":\"\(Self.app)\",\"audience\":\"\(Self.audience)\",\(template(command))\"id\":\"\(command.number)\",\"sequence\":\(command.version.sequence),\"priority\":10,\"aps\":\(aps(command))}"
                 .utf8
         )
         text.withUnsafeBytes { text in
@@ -330,7 +328,7 @@ final class Simulation {
                 identifier.withUnsafeBytes { identifier in
                     let incoming = IncomingCommand(
                         record: record,
-                        application: 0,
+                        appIndex: 0,
                         audience: audience,
                         event: decoded.event,
                         activityTemplate: template,

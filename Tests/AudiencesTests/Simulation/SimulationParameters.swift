@@ -3,14 +3,14 @@ import Testbed
 
 /// The sizes and the chances of faults in a run, which the seed determines before the run begins.
 struct SimulationParameters {
+    /// In all kinds but `calm`, pushes, calls and productions may fail.
     enum Kind: String, CaseIterable, Sendable {
-        /// No faults: every number is exact.
+        /// No faults, so the checks expect exact numbers.
         case calm
-        /// Pushes, calls and productions fail.
         case faults
         /// Workers die, and partitions move.
         case crashes
-        /// The APNs host or the store does not answer for a long time.
+        /// An APNs host or the store does not answer for a long time.
         case outages
         /// Workers die and partitions move. Each admission draws its number of ranges at random, as if the audience's
         /// size had changed, so the commands have different ranges.
@@ -20,7 +20,7 @@ struct SimulationParameters {
         case partitions
         /// Workers die and partitions move, and the audience has channels.
         case channels
-        /// The store loses all data, and the registrations and commands are read again. (R24)
+        /// The store loses all data, and the registrations and commands are read again. Workers may die. (R24)
         case wipes
     }
 
@@ -32,9 +32,9 @@ struct SimulationParameters {
     var partitions: Int
     var workers: Int
     var commands: Int
-    var commandGapMaxMilliseconds: Int
+    var commandGapMillisecondsMax: Int
     var streams: Int
-    var latencyMaxMilliseconds: Int
+    var latencyMillisecondsMax: Int
     var alertsPerMille: Int
     var sandboxPerMille: Int
     var changes: Int
@@ -53,13 +53,13 @@ struct SimulationParameters {
     var rebalancePerMille = 0
     var forcedMovePerMille = 0
     var outagePerMille = 0
-    var outageMaxMilliseconds = 0
+    var outageMillisecondsMax = 0
     /// The chance that a partition is added, in per mille.
     var partitionAdditionPerMille = 0
     /// The number of times that the store loses all data.
     var wipes = 0
-    /// The maximum time in milliseconds from the beginning of the reading again until a member's registration is read.
-    var returnMaxMilliseconds = 0
+    /// The longest time, in milliseconds, between the workers' beginning to read again and a member's registration.
+    var returnMillisecondsMax = 0
 
     /// The numbers of ranges into which a command may be divided.
     static let rangeCounts: [UInt16] = [256, 128, 64]
@@ -73,9 +73,9 @@ struct SimulationParameters {
         partitions = random.number(1...3)
         workers = kind == .calm ? 1 : random.number(1...2)
         commands = random.number(1...[2, 6, 12][random.number(0...2)])
-        commandGapMaxMilliseconds = [40, 300, 1_200, 4_000][random.number(0...3)]
+        commandGapMillisecondsMax = [40, 300, 1_200, 4_000][random.number(0...3)]
         streams = [1, 3, 10, 100][random.number(0...3)]
-        latencyMaxMilliseconds = [2, 20, 200][random.number(0...2)]
+        latencyMillisecondsMax = [2, 20, 200][random.number(0...2)]
         alertsPerMille = [0, 300, 1_000][random.number(0...2)]
         sandboxPerMille = [0, 0, 300][random.number(0...2)]
         changes = [0, 0, 20, 80][random.number(0...3)]
@@ -98,12 +98,12 @@ struct SimulationParameters {
         if kind == .partitions { partitionAdditionPerMille = 40 }
         if kind == .wipes {
             wipes = random.number(1...2)
-            returnMaxMilliseconds = [200, 3_000, 30_000][random.number(0...2)]
+            returnMillisecondsMax = [200, 3_000, 30_000][random.number(0...2)]
             if random.chance(300) { crashPerMille = 20 }
         }
         if kind == .outages {
             outagePerMille = random.number(20...100)
-            outageMaxMilliseconds = [2_000, 20_000, 3_600_000][random.number(0...2)]
+            outageMillisecondsMax = [2_000, 20_000, 3_600_000][random.number(0...2)]
         }
     }
 }

@@ -43,7 +43,7 @@ import Testing
         #expect(try Command.decode(writer.bytes).requestsChannel == requestsChannel)
     }
 
-    @Test(arguments: [DeviceEnvironment.sandbox, nil]) func `It may name a channel`(environment: DeviceEnvironment?)
+    @Test(arguments: [APNsEnvironment.sandbox, nil]) func `It may name a channel`(environment: APNsEnvironment?)
         throws
     {
         let core = CoreHarness()
@@ -176,7 +176,7 @@ import Testing
         let core = CoreHarness { $0.readAheadLagRecords = 100 }
         core.noteLag(1_000)
         core.receive(Self.toAudience(.update(1)))
-        core.elapse(core.delivery.configuration.readAheadMaxMilliseconds)
+        core.elapse(core.delivery.configuration.readAheadMillisecondsMax)
         #expect(core.takeHandover() != nil)
     }
 

@@ -2,8 +2,8 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// A command's content cannot be decoded: by no type of the app, or, for a start, not by the type that the start names.
-/// The core refuses the command as invalid, or sends it and counts it with a warning, as the app's configuration says.
+/// If no type of the app can decode a command's content, the core rejects the command as invalid, or sends it and
+/// counts it with a warning, as the app's configuration says. For a start, only the type that it names counts.
 /// (`apps.<name>.shapes`)
 @Suite struct ContractTests {
     /// The shapes of the app of ``CommandText``. Its updates have the content state `{"n":…}`.
@@ -29,7 +29,7 @@ import Testing
     }
 
     private static func core(rejectsMismatches: Bool = true) -> CoreHarness {
-        CoreHarness { $0.applications[0].contract = rule(rejectsMismatches: rejectsMismatches) }
+        CoreHarness { $0.apps[0].contract = rule(rejectsMismatches: rejectsMismatches) }
     }
 
     private static func update(_ second: Int64, of activity: String = "a", _ state: String) -> String {
@@ -57,7 +57,7 @@ import Testing
 
     @Test func `The id of a command that lost fields and cannot be decoded is in its result`() {
         let core = CoreHarness {
-            $0.applications[0].contract = Self.rule()
+            $0.apps[0].contract = Self.rule()
             $0.policies[0].oversize = ["lineups"]
         }
         let long = String(repeating: "x", count: 4_096)
@@ -112,7 +112,7 @@ import Testing
         #expect(core.counters(of: 0).undecodableCommands == 2)
         let taken = core.delivery.takeContractWarning()
         let warning = try #require(taken)
-        #expect(warning.application == 0 && warning.source == "causeway.commands/0/0")
+        #expect(warning.appIndex == 0 && warning.source == "causeway.commands/0/0")
         #expect(warning.message.hasPrefix("aps.content-state.n: a string must be int (at byte "))
         // The core keeps at most one warning until the lane takes it, so the second command is counted without one.
         let second = core.delivery.takeContractWarning()
@@ -123,8 +123,8 @@ import Testing
     }
 
     @Test func `Only the app that has shapes is checked`() {
-        let core = CoreHarness(applications: [CommandText.app, "com.example.other"]) {
-            $0.applications[0].contract = Self.rule()
+        let core = CoreHarness(apps: [CommandText.app, "com.example.other"]) {
+            $0.apps[0].contract = Self.rule()
         }
         let bad = Self.update(1, #"{"n":null}"#)
         core.receive(bad, bad.replacing(CommandText.app, with: "com.example.other"))
@@ -134,11 +134,11 @@ import Testing
     /// The core remembers its verdicts on recent states. It must not give a state the verdict of another one, even if
     /// both use the same place in the table, or another app has the same bytes.
     @Test func `Each of many states gets its own verdict, also when it comes again`() {
-        let core = CoreHarness(applications: [CommandText.app, "com.example.other"]) {
+        let core = CoreHarness(apps: [CommandText.app, "com.example.other"]) {
             $0.recordsMax = 65_536
             $0.ledgerWindowOffsets = 131_072
-            $0.applications[0].contract = Self.rule()
-            $0.applications[1].contract = Self.rule(
+            $0.apps[0].contract = Self.rule()
+            $0.apps[1].contract = Self.rule(
                 Self.shapes.replacing("\"n\":\"int\"", with: "\"n\":\"string\"")
             )
         }
@@ -174,7 +174,7 @@ import Testing
         }
         #expect(core.delivery.statesCompared == 3)
         // A detail contains the byte's position in its record. The `id` of each state's tenth record has one digit
-        // more, so each detail has two texts.
+        // more, so the detail of each state has two texts.
         let details = core.deadLetters.map(\.detail)
         #expect(Set(details).count == (details.isEmpty ? 0 : 6), "\(Set(details))")
     }
@@ -197,17 +197,17 @@ import Testing
         core.receive(.update(1))
         #expect(core.deadLetters.isEmpty)
         var settings = core.configuration.settings
-        settings.applicationContracts = [
+        settings.appContracts = [
             Self.rule(Self.shapes.replacing("\"n\":\"int\"", with: "\"n\":\"string\""))
         ]
         core.delivery.apply(settings)
         core.receive(CommandText.update(1, of: "b"))
         #expect(core.deadLetters.count == 1)
-        settings.applicationContracts = nil
+        settings.appContracts = nil
         core.delivery.apply(settings)
         core.receive(CommandText.update(1, of: "c"))
         #expect(core.deadLetters.count == 2, "nil leaves the shapes as they are")
-        settings.applicationContracts = [nil]
+        settings.appContracts = [nil]
         core.delivery.apply(settings)
         core.receive(CommandText.update(1, of: "d"))
         #expect(core.deadLetters.count == 2)

@@ -6,7 +6,7 @@ extension CoreHarness {
     /// All results so far, as `u1 accepted`.
     var outcomes: [String] { results.map { "\($0.command) \($0.outcome)" } }
 
-    /// The calls without a reply, except settlements, as `admit u1`.
+    /// The calls without a reply, except settlements (`isSettlement`), as `admit u1`.
     var unansweredCalls: [String] {
         calls.filter { !$0.isSettlement }.map { "\($0.ticket.purpose) \(delivery.view($0.ticket.record).name)" }
     }
@@ -21,7 +21,7 @@ extension CoreHarness {
     var counters: DeliveryCounters { delivery.counters }
     var recordsFinished: Int { delivery.recordsFinished }
     var recordsAwaitingStore: Int { delivery.recordsAwaitingStore }
-    func counters(of application: Int) -> ApplicationCounters { delivery.counters(of: application) }
+    func counters(of appIndex: Int) -> AppCounters { delivery.counters(of: appIndex) }
     func pushesWaiting(_ pool: PoolIdentifier) -> Int { delivery.pushesWaiting(pool) }
     func oldestUnsettledMilliseconds(_ index: UInt32) -> Int64? { delivery.oldestUnsettledMilliseconds(index) }
     func hasRoom(for offset: Int64, partition: UInt32) -> Bool { delivery.hasRoom(for: offset, partition: partition) }

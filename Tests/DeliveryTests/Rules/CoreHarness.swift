@@ -34,7 +34,7 @@ final class CoreHarness {
     private var sentMilliseconds: [UInt32: Int64] = [:]
     /// Productions without a delivery report, oldest first.
     private(set) var productions: [Production] = []
-    /// All productions so far.
+    /// All results, dead letters, invalidations and deferred commands so far.
     private(set) var results: [SeenResult] = []
     private(set) var deadLetters: [SeenDeadLetter] = []
     private(set) var invalidations: [SeenInvalidation] = []
@@ -48,13 +48,13 @@ final class CoreHarness {
     private(set) var settledAlerts: [Version?] = []
 
     init(
-        applications: [String] = [CommandText.app],
+        apps: [String] = [CommandText.app],
         hasSandbox: Bool = true,
         seed: UInt64 = 7,
         _ change: (inout DeliveryConfiguration) -> Void = { _ in }
     ) {
         var configuration = DeliveryConfiguration(
-            applications: applications.map {
+            apps: apps.map {
                 .init(bundleIdentifier: Array($0.utf8), hasProduction: true, hasSandbox: hasSandbox)
             },
             seed: seed
@@ -166,8 +166,8 @@ final class CoreHarness {
         while calls.contains(where: \.isSettlement) { acknowledgeSettlement() }
     }
 
-    /// Replies to the oldest settlement. `departures` are the audiences that the activity or device leaves
-    /// because of this settlement.
+    /// Replies to the oldest settlement. `departures` are the audiences that the activity or device left and that may
+    /// not know this yet.
     func acknowledgeSettlement(departures: [UInt8]? = nil) {
         guard let position = calls.firstIndex(where: \.isSettlement) else {
             Issue.record("no settlement waits")
@@ -193,7 +193,7 @@ final class CoreHarness {
         _ verdict: StoreVerdict,
         number: Int64? = nil,
         token: String = token,
-        environment: DeviceEnvironment = .production,
+        environment: APNsEnvironment = .production,
         registeredAtMilliseconds: Int64 = startSeconds * 1_000,
         held: String = "",
         priority: UInt8 = 0,
@@ -238,7 +238,7 @@ final class CoreHarness {
         collect()
     }
 
-    /// Lets Redis answer the oldest call with an error whose cause is unknown.
+    /// Fails the oldest call with an error of Redis whose cause is unknown.
     func failWithUnexplainedError() {
         guard let call = calls.first else {
             Issue.record("no call waits for a reply")
@@ -265,8 +265,8 @@ final class CoreHarness {
 
     /// Offers one free stream, which the core's next push takes. Returns nil if the core sends no push.
     @discardableResult
-    func push(application: UInt16 = 0, environment: DeviceEnvironment = .production) -> SeenPush? {
-        let pool = PoolIdentifier(application: application, environment: environment)
+    func push(appIndex: UInt16 = 0, environment: APNsEnvironment = .production) -> SeenPush? {
+        let pool = PoolIdentifier(appIndex: appIndex, environment: environment)
         let record = delivery.nextPush(pool, now: now)
         collect()
         guard let record else { return nil }
@@ -333,10 +333,15 @@ final class CoreHarness {
     }
 
     func elapse(_ milliseconds: Int64) {
+        elapseWithoutRedis(milliseconds)
+        collect()
+    }
+
+    /// Lets time pass without taking store calls or productions from the core.
+    func elapseWithoutRedis(_ milliseconds: Int64) {
         now.monotonicMilliseconds += milliseconds
         now.wallMilliseconds += milliseconds
         delivery.advance(now: now)
-        collect()
     }
 
     func beginRevoking(_ index: UInt32) {

@@ -66,7 +66,7 @@ import Testing
         let core = countingWhenBehind()
         core.noteLag(10_000)
         core.receive(.update(1))
-        core.elapse(core.configuration.readAheadMaxMilliseconds)
+        core.elapse(core.configuration.readAheadMillisecondsMax)
         core.receive(.update(2), .update(3))
         #expect(counts(core) == [])
         core.noteLag(100)
@@ -214,8 +214,9 @@ import Testing
         #expect(counts(core) == ["u2 accepted 1", "u5 accepted 2"])
     }
 
-    /// A newer state may count a superseded alert only if the newer state has an alert of its own; u5 has none.
-    /// Simulation seed 12038 of `pace` found an alert that had no result although no newer alert replaced it.
+    /// A newer state may count a superseded alert only if the newer state has an alert of its own, or its rider has
+    /// one; u5 has neither. Simulation seed 12038 of `pace` found an alert that had no result although no newer alert
+    /// replaced it.
     @Test func `A superseded alert has its own result`() {
         let core = countingCore()
         core.receive(.alert(4))

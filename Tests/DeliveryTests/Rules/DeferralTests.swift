@@ -6,9 +6,9 @@ import Testing
 @Suite struct DeferralTests {
     /// Slightly more than `deferAfterMilliseconds`, so that the core has checked the wait and deferred the
     /// command.
-    private static let overdueMilliseconds: Int64 = 11_200
+    static let overdueMilliseconds: Int64 = 11_200
     private static let delay: Int64 = 30_000
-    private static let sandbox = PoolIdentifier(application: 0, environment: .sandbox)
+    static let sandbox = PoolIdentifier(appIndex: 0, environment: .sandbox)
 
     @Test func `A push that its pool does not accept is deferred, and sent when it comes back`() throws {
         let core = Self.core()
@@ -332,53 +332,12 @@ import Testing
         #expect(core.isDrained(core.commandsPartition) && core.committableOffset == 1)
     }
 
-    private static func core(_ change: (inout DeliveryConfiguration) -> Void = { _ in }) -> CoreHarness {
+    static func core(_ change: (inout DeliveryConfiguration) -> Void = { _ in }) -> CoreHarness {
         CoreHarness {
             $0.deferAfterMilliseconds = 10_000
             $0.deferredDelayMilliseconds = delay
             change(&$0)
         }
-    }
-
-    // MARK: - Each pool separately
-
-    @Test func `A pool that accepts nothing holds back no other pool`() {
-        let core = Self.core { $0.pushesInFlightPerPoolMax = 2 }
-        for activity in ["a", "b", "c", "d"] {
-            core.receive(.update(1, of: activity))
-            core.reply(.send, environment: .sandbox)
-        }
-        #expect(core.pushesWaiting(Self.sandbox) == 2, "the others wait unadmitted")
-        core.receive(.update(1, of: "e"))
-        #expect(core.unansweredCalls == ["admit e.u1"])
-        core.admitAndAnswer()
-        #expect(core.outcomes == ["e.u1 accepted"])
-    }
-
-    @Test func `While production accepts nothing, sandbox tokens are still found`() {
-        let core = Self.core { $0.pushesInFlightPerPoolMax = 2 }
-        for activity in ["a", "b", "c"] {
-            core.receive(.update(1, of: activity))
-            if !core.unansweredCalls.isEmpty { core.reply(.send) }
-        }
-        core.elapseInSteps(Self.overdueMilliseconds)
-        core.receive(.update(1, of: "e"))
-        while core.unansweredCalls.first != "admit e.u1", !core.unansweredCalls.isEmpty { core.reply(.send) }
-        core.reply(.send, environment: .sandbox)
-        #expect(core.push(environment: .sandbox)?.command == "e.u1")
-    }
-
-    @Test func `A ready push can be superseded, and can expire, while it waits`() {
-        let core = Self.core()
-        core.receive(.update(1), .update(1, of: "b", beside: #""expiration":\#(CoreHarness.startSeconds + 2),"#))
-        core.reply(.send)
-        core.reply(.send)
-        core.elapseInSteps(1_100)
-        core.receive(.update(2))
-        core.elapseInSteps(600)
-        #expect(core.outcomes == ["u1 superseded"])
-        core.elapseInSteps(2_000)
-        #expect(core.outcomes == ["u1 superseded", "b.u1 expired"])
     }
 
     /// Returns a core that has deferred a command of `a`, because the command's pool accepts nothing.

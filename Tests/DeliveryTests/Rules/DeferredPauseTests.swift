@@ -14,7 +14,7 @@ import Testing
             $0.deferAfterMilliseconds = 10_000
             $0.deferredDelayMilliseconds = Self.delay
             $0.retryBaseMilliseconds = 300_000
-            $0.retryMaxMilliseconds = 300_000
+            $0.retryMillisecondsMax = 300_000
         }
     }
 
@@ -86,7 +86,7 @@ import Testing
             $0.deferAfterMilliseconds = 10_000
             $0.deferredDelayMilliseconds = 1_000
             $0.retryBaseMilliseconds = 1_000
-            $0.retryMaxMilliseconds = 300_000
+            $0.retryMillisecondsMax = 300_000
         }
         core.receive(.update(1))
         core.reply(.send)

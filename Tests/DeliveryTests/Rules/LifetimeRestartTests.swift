@@ -3,15 +3,15 @@ import LiveActivity
 import Testing
 
 /// An activity whose policy says `restart` is started again after the end of its lifetime. The timetable keeps what the
-/// start needs, and the core sends the start only while the timetable waits for it. (R34)
+/// start needs, and the core sends the start only while the timetable waits for it. (R34, R35)
 @Suite struct LifetimeRestartTests {
     private static let ended = (CoreHarness.startSeconds + 10) * 1_000
     private static let state = Version(timestamp: CoreHarness.startSeconds + 3, sequence: 0)
     private static let identifier = "lifetime:\(ended):\(state.timestamp).0"
     private static let restart = CommandText.start(10, id: identifier)
 
-    /// Returns a core whose default policy starts activities again an hour after their start. Policy `once`
-    /// only ends them.
+    /// Returns a core whose default policy ends activities after an hour and starts them again. Policy `once` only ends
+    /// them.
     private func restartingCore(_ change: (inout DeliveryConfiguration) -> Void = { _ in }) -> CoreHarness {
         CoreHarness {
             $0.deferAfterMilliseconds = 10_000
@@ -93,7 +93,7 @@ import Testing
     /// The timetable keeps the start without the fields that its policy dropped, as it was sent. It keeps no start that
     /// stays too large. (R33)
     @Test(arguments: [(["lineups"], true), (["other"], false)])
-    func `A start that was too large is kept again if it was shortened`(dropped: [String], isKept: Bool) {
+    func `A start that was too large is kept again if dropped fields made it fit`(dropped: [String], isKept: Bool) {
         let core = restartingCore { $0.policies[0].oversize = dropped }
         core.elapse(5_000)
         core.readAgain(below: 2)
@@ -167,8 +167,8 @@ import Testing
             return
         }
         #expect(state == Self.state)
-        // The claim must last until the worker reads the deferred command again. Otherwise the keeper would
-        // make a second start.
+        // The lease must last until the worker reads the deferred command again. Otherwise the keeper would make a
+        // second start.
         #expect(lease > 10_000 + 30_000)
     }
 

@@ -4,7 +4,7 @@ import Testing
 @testable import Delivery
 
 /// The core tells the timetable when an activity with a limited lifetime begins, lives and ends. It sends the keeper's
-/// end only while the timetable has the life. (R34)
+/// end only while the timetable has the life. (R34, R35)
 @Suite struct LifetimeTests {
     private static let began = CoreHarness.startSeconds * 1_000
     private static let end = CommandText.end(9, id: "lifetime:\(began)")

@@ -89,7 +89,7 @@ import Testing
     }
 
     @Test func `An app does not wait for another app`() {
-        let core = CoreHarness(applications: [CommandText.app, "com.example.other"]) {
+        let core = CoreHarness(apps: [CommandText.app, "com.example.other"]) {
             $0.pushesInFlightPerPoolMax = 1
         }
         core.receive(

@@ -105,7 +105,7 @@ import Testing
     }
 
     @Test func `A wait is never longer than the longest spacing`() {
-        let core = CoreHarness { $0.policies[0].throttledSpacingMaxMilliseconds = 20_000 }
+        let core = CoreHarness { $0.policies[0].throttledSpacingMillisecondsMax = 20_000 }
         core.receive(.update(1))
         core.reply(.wait, number: .max)
         core.elapse(19_999)
@@ -164,7 +164,7 @@ import Testing
         core.reply(.send)
         core.push()
         core.returnPush()
-        #expect(core.hasPush(PoolIdentifier(application: 0, environment: .production)))
+        #expect(core.hasPush(PoolIdentifier(appIndex: 0, environment: .production)))
         let push = try #require(core.push())
         #expect(push.command == "u1")
         #expect(push.attempts == 1)

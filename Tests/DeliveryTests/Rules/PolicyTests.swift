@@ -2,7 +2,8 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// A command follows the policy that it names, and else its app's default policy. A policy is a named set of numbers.
+/// A command follows the policy that it names. If it names none, it follows its app's default policy. A policy is a
+/// named set of numbers.
 @Suite struct PolicyTests {
     private static func core() -> CoreHarness {
         CoreHarness {
@@ -18,7 +19,7 @@ import Testing
     @Test func `An app's policy holds for its commands`() throws {
         let core = CoreHarness {
             $0.policies.append(Policy(name: "slow"))
-            $0.applications[0].policy = 1
+            $0.apps[0].policy = 1
         }
         core.receive(.update(1))
         #expect(try core.oldestCallView.policy == 1)

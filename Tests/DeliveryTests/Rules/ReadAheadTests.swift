@@ -3,7 +3,7 @@ import LiveActivity
 import Testing
 
 /// A lane that is far behind reads ahead and keeps the newest state of each activity. The lane admits these states when
-/// it has caught up, is nearly full, or has reached a time limit. (R21)
+/// it has caught up or nearly so, is more than three quarters full, or has reached a time limit. (R21)
 @Suite struct ReadAheadTests {
     private static func core(_ change: (inout DeliveryConfiguration) -> Void = { _ in }) -> CoreHarness {
         CoreHarness {
@@ -100,7 +100,7 @@ import Testing
     }
 
     @Test func `Reading ahead has a time limit`() throws {
-        let core = Self.core { $0.readAheadMaxMilliseconds = 5_000 }
+        let core = Self.core { $0.readAheadMillisecondsMax = 5_000 }
         core.noteLag(1_000)
         core.receive(.update(1))
         core.elapse(4_999)
@@ -181,7 +181,7 @@ import Testing
     }
 
     @Test func `A leaving partition does not prolong the reading ahead`() {
-        let core = Self.core { $0.readAheadMaxMilliseconds = 5_000 }
+        let core = Self.core { $0.readAheadMillisecondsMax = 5_000 }
         let second = core.assign(.commands, number: 1)
         core.noteLag(1_000)
         core.noteLag(1_000, of: second)

@@ -2,8 +2,8 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// A push is sent again in one of three cases: its pool's retry budget permits the retry, APNs accepts at least half of
-/// the pushes, or the pool has sent nothing for a second. In all other cases the push waits longer. (R21)
+/// A failed push is sent again soon in one of three cases: its pool's retry budget permits the retry, APNs accepts at
+/// least half of the pushes, or the pool has sent nothing for a second. In all other cases the push waits longer. (R21)
 @Suite struct RetryBudgetTests {
     @Test func `Without permission, an update waits long and is admitted again`() {
         let core = CoreHarness()
@@ -254,7 +254,7 @@ extension CoreHarness {
     /// Offers one free stream. `permitsRetry` says whether a push that was sent before may use it.
     @discardableResult
     fileprivate func send(permitsRetry: Bool = true) -> UInt32? {
-        let pool = PoolIdentifier(application: 0, environment: .production)
+        let pool = PoolIdentifier(appIndex: 0, environment: .production)
         let record = delivery.nextPush(pool, permitsRetry: permitsRetry, now: now)
         elapse(0)
         return record

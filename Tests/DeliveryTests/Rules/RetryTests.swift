@@ -120,7 +120,7 @@ import Testing
 
     @Test(arguments: [PushResult.Disposition.retryNow, .retryLater, .limited, .ambiguous])
     func `Faults of the service use up no attempts`(disposition: PushResult.Disposition) {
-        let core = CoreHarness { $0.retryMaxMilliseconds = 1_000 }
+        let core = CoreHarness { $0.retryMillisecondsMax = 1_000 }
         core.receive(.update(1, beside: #""expiration":1790009999,"#))
         for _ in 0..<400 {
             if !core.unansweredCalls.isEmpty { core.reply(.send) }
@@ -139,7 +139,7 @@ import Testing
 
     @Test func `A pause is never longer than its limit, whose half may be a fraction`() {
         let core = CoreHarness {
-            ($0.retryBaseMilliseconds, $0.retryMaxMilliseconds) = (3, 3)
+            ($0.retryBaseMilliseconds, $0.retryMillisecondsMax) = (3, 3)
             $0.deferredDelayMilliseconds = 1
         }
         var pauses: Set<Int64> = []

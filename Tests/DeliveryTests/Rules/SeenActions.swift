@@ -106,7 +106,7 @@ struct SeenInvalidation: Equatable {
     var activity: String
     var device: String
     var token: String
-    var environment: DeviceEnvironment
+    var environment: APNsEnvironment
     var reason: String
     var invalidAtMilliseconds: Int64
 
@@ -114,7 +114,7 @@ struct SeenInvalidation: Equatable {
         activity: String,
         device: String,
         token: String,
-        environment: DeviceEnvironment,
+        environment: APNsEnvironment,
         reason: String,
         invalidAtMilliseconds: Int64
     ) {
@@ -171,7 +171,8 @@ extension RecordView {
 private func text(_ bytes: UnsafeRawBufferPointer) -> String { String(decoding: bytes, as: UTF8.self) }
 
 extension StoreCall {
-    /// Whether the call settles an outcome or only updates what Redis knows. Its reply permits nothing.
+    /// Whether `acknowledgeSettlement`, not `reply`, replies to the call: it settles an outcome, or reports a limit, a
+    /// dead token, a refund, notified audiences or a life.
     var isSettlement: Bool {
         switch operation {
         case .settle, .settleStart, .throttle, .refundStart, .retire, .confirmDepartures, .reportLifetimeEvent: true

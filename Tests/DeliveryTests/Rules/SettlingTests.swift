@@ -2,8 +2,9 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// A record is settled only when Kafka has acknowledged its result and Redis its settlement. The core repeats what
-/// fails for a time. What Redis refuses for good, or Kafka because of its size, holds no partition. (R9)
+/// A record is settled only when Kafka has acknowledged its result and Redis its settlement. The core repeats calls and
+/// productions that fail temporarily. A call that Redis refuses for good, or a result or dead letter that is too large
+/// for Kafka, does not keep its offset from settling. (R9)
 @Suite struct SettlingTests {
     @Test func `An accepted command has a result and is settled in Redis`() {
         let core = CoreHarness()
@@ -59,6 +60,22 @@ import Testing
         #expect(core.committableOffset == 1)
     }
 
+    /// While the producer is full, the lane takes no productions. The next delivery report is an event of its own.
+    @Test func `A pause of productions that has ended is not due again while the producer is full`() {
+        let core = CoreHarness()
+        core.receive(.update(1))
+        core.reply(.unchanged)
+        core.report(.failed, on: .result)
+        var end = core.now
+        end.monotonicMilliseconds += 250
+        end.wallMilliseconds += 250
+        #expect((core.nextDueMilliseconds ?? .max) <= end.monotonicMilliseconds)
+        core.delivery.advance(now: end)
+        let production = core.delivery.nextProduction(now: end)
+        #expect(production?.kind == .result)
+        #expect((core.nextDueMilliseconds ?? .max) > end.monotonicMilliseconds)
+    }
+
     @Test func `Failed productions are repeated in their order`() {
         let core = CoreHarness()
         core.receive(.update(1), .update(2), .update(3))
@@ -112,6 +129,22 @@ import Testing
         #expect(core.unansweredCalls == [])
         core.elapse(1)
         #expect(core.unansweredCalls == ["admit u1", "admit b.u1"])
+    }
+
+    /// The lane takes no calls while it has no connection to Redis. The next connection is an event of its own.
+    @Test func `A pause of calls that has ended is not due again while Redis is away`() {
+        let core = CoreHarness()
+        core.receive(.update(1), .update(1, of: "b"))
+        core.failWithUnexplainedError()
+        core.loseRedis(isBusy: true)
+        let start = CoreHarness.startMonotonicMilliseconds
+        #expect(core.nextDueMilliseconds == start + 100)
+        core.elapseWithoutRedis(100)
+        #expect(core.nextDueMilliseconds == start + 1_000)
+        core.elapseWithoutRedis(900)
+        #expect(core.nextDueMilliseconds == nil)
+        core.elapse(1)
+        #expect(core.unansweredCalls == ["admit b.u1", "admit u1"])
     }
 
     @Test func `A call that cannot be made now does not delay the others`() {
@@ -186,7 +219,7 @@ import Testing
             let tag = UInt64(purpose.rawValue) << 48 | 0xABCD << 32 | 0xFEDC_BA98
             let ticket = StoreTicket(tag: tag)
             #expect(ticket?.tag == tag && ticket?.purpose == purpose)
-            #expect(ticket?.application == 0xABCD && ticket?.record == 0xFEDC_BA98)
+            #expect(ticket?.appIndex == 0xABCD && ticket?.record == 0xFEDC_BA98)
         }
         #expect(StoreTicket(tag: 0xFF << 48) == nil)
     }

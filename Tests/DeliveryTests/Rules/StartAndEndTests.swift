@@ -2,8 +2,8 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// An end supersedes a start, wherever the start waits, unless the start's push is in flight or accepted. Then the end
-/// follows the start. (R13)
+/// An end supersedes a start, wherever the start waits. If the start's push is in flight or accepted, the end follows
+/// the start instead. (R13)
 @Suite struct StartAndEndTests {
     @Test func `A start and its end in one backlog send no start`() {
         let core = CoreHarness()
@@ -77,7 +77,7 @@ import Testing
         #expect(core.unansweredCalls == ["admit e3"])
     }
 
-    @Test func `While it waits for its device's budget`() {
+    @Test func `An end replaces a start while it waits for its device's budget`() {
         let core = CoreHarness()
         core.receive(.start(1))
         core.reply(.wait, number: 100_000)

@@ -2,8 +2,8 @@ import Delivery
 import LiveActivity
 import Testing
 
-/// A command without a token is held until a token is registered. A tombstone, or an answer that concerns the token
-/// alone, retires the token. (R17)
+/// A command without a token is held until a token is registered. A tombstone removes a token. An answer that concerns
+/// the token alone retires it. (R17)
 @Suite struct TokenTests {
     static let startMilliseconds = CoreHarness.startSeconds * 1_000
 
@@ -159,13 +159,13 @@ import Testing
     // MARK: - Unregistering
 
     @Test func `A tombstone unregisters in each app`() {
-        let core = CoreHarness(applications: [CommandText.app, "com.example.other"])
+        let core = CoreHarness(apps: [CommandText.app, "com.example.other"])
         core.unregister(key: "a")
         let expected: [StoreTicket.Purpose] = [
             .unregisterActivity, .unregisterDevice, .unregisterActivity, .unregisterDevice,
         ]
         #expect(core.calls.map(\.ticket.purpose) == expected)
-        #expect(core.calls.map(\.ticket.application) == [0, 0, 1, 1])
+        #expect(core.calls.map(\.ticket.appIndex) == [0, 0, 1, 1])
         for _ in 0..<3 { core.reply(.unregistered) }
         #expect(core.committableOffset(core.registrationsPartition) == 0)
         core.reply(.stale)

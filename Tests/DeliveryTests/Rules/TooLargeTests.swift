@@ -11,7 +11,7 @@ import Testing
         CoreHarness { $0.policies[0].oversize = names }
     }
 
-    /// Returns the update of a second whose content state has further members.
+    /// Returns an update for this second. Its content state has further members.
     private static func update(_ second: Int64, of activity: String = "a", alert: Bool = false, state: String) -> String
     {
         CommandText.update(second, of: activity, alert: alert)
@@ -22,7 +22,7 @@ import Testing
         update(second, of: activity, alert: alert, state: #","lineups":"\#(long)","match":{"commentary":[1]}"#)
     }
 
-    private static func trimmedUpdate(_ second: Int64, of activity: String = "a", alert: Bool = false) -> String {
+    private static func smallerUpdate(_ second: Int64, of activity: String = "a", alert: Bool = false) -> String {
         update(second, of: activity, alert: alert, state: #","match":{"commentary":[1]}"#)
     }
 
@@ -38,28 +38,28 @@ import Testing
         let core = Self.core()
         core.receive(Self.large(1))
         core.reply(.send)
-        #expect(try #require(core.push()).body == Self.sentPush(Self.trimmedUpdate(1)).body)
+        #expect(try #require(core.push()).body == Self.sentPush(Self.smallerUpdate(1)).body)
         core.answer(.accepted)
         core.acknowledgeAll()
         let result = try #require(core.results.first)
         #expect((result.outcome, result.droppedFields) == ("accepted", "lineups"))
-        #expect(core.delivery.counters(of: 0).trimmedBodies == 1)
+        #expect(core.delivery.counters(of: 0).bodiesWithDroppedFields == 1)
         #expect(core.committableOffset == 1 && core.recordsInProgress == 0)
     }
 
     @Test func `What fits is left alone`() throws {
         let core = Self.core()
-        core.receive(Self.trimmedUpdate(1))
+        core.receive(Self.smallerUpdate(1))
         core.reply(.send)
         #expect(try #require(core.push()).body.contains("commentary"))
         core.answer(.accepted)
-        #expect(core.results.first?.droppedFields == "" && core.delivery.counters(of: 0).trimmedBodies == 0)
+        #expect(core.results.first?.droppedFields == "" && core.delivery.counters(of: 0).bodiesWithDroppedFields == 0)
     }
 
     @Test func `Redis compares the state without the fields`() throws {
         let (core, plain) = (Self.core(), CoreHarness())
         core.receive(Self.large(1))
-        plain.receive(Self.trimmedUpdate(1))
+        plain.receive(Self.smallerUpdate(1))
         #expect(try core.oldestCall.admission?.digest == plain.oldestCall.admission?.digest)
         core.reply(.unchanged)
         #expect(core.outcomes == ["u1 unchanged"] && core.results.first?.droppedFields == "lineups")
@@ -127,7 +127,7 @@ import Testing
         let size = names.contains("lineups") ? 4_179 : 8_288
         #expect(letter.detail.contains("has \(size) bytes"), "\(letter.detail)")
         #expect(core.results.first?.outcome == "invalid" && core.results.first?.command == "u1")
-        #expect(core.results.first?.droppedFields == "" && core.delivery.counters(of: 0).trimmedBodies == 0)
+        #expect(core.results.first?.droppedFields == "" && core.delivery.counters(of: 0).bodiesWithDroppedFields == 0)
         #expect(core.unansweredCalls == ["admit b.u2"], "others go on")
     }
 
@@ -142,9 +142,9 @@ import Testing
         #expect(core.results.first?.outcome == "invalid")
     }
 
-    /// Equal states share one body in memory. A body that one policy has shortened must not serve another
-    /// policy.
-    @Test func `A shortened body belongs to its own policy alone`() throws {
+    /// Equal states share one body in memory. A body without the fields that one policy drops must not serve
+    /// another policy.
+    @Test func `A body without dropped fields belongs to its own policy alone`() throws {
         let payload = #""payload":{"x":"\#(String(repeating: "x", count: 3_000))"},"#
         let state = #","a":"\#(String(repeating: "a", count: 800))","b":"\#(String(repeating: "b", count: 800))""#
         let core = CoreHarness {
@@ -180,7 +180,7 @@ import Testing
         #expect(bodies[0] == bodies[1])
     }
 
-    @Test func `An alert that a shortened state has no room for is left out`() throws {
+    @Test func `An alert is left out if a state without dropped fields has no room for it`() throws {
         let core = Self.core()
         let tight = Self.update(2, state: #","lineups":"\#(Self.long)","r":"\#(String(repeating: "r", count: 3_990))""#)
         core.receive(.alert(1), tight)
@@ -190,7 +190,7 @@ import Testing
         #expect(!push.body.contains("alert") && !push.body.contains("lineups"))
     }
 
-    @Test func `A shortened state carries an older alert`() throws {
+    @Test func `A state without dropped fields carries an older alert`() throws {
         let core = Self.core()
         core.receive(.alert(1), Self.large(2))
         core.reply(.send)

@@ -7,7 +7,7 @@ import Testing
 @Suite struct WaitingCountTests {
     @Test func `A record is counted at the place where it waits`() {
         let core = CoreHarness()
-        let pool = PoolIdentifier(application: 0, environment: .production)
+        let pool = PoolIdentifier(appIndex: 0, environment: .production)
         core.receive(.update(1))
         #expect(core.recordsAwaitingStore == 1 && core.recordsFinished == 0)
         core.reply(.send)

@@ -61,8 +61,8 @@ final class SimulatedWorker {
         self.number = number
         self.clockSkewMilliseconds = clockSkewMilliseconds
         var configuration = DeliveryConfiguration(
-            applications: [
-                .init(bundleIdentifier: Array(Simulation.application.utf8), hasProduction: true, hasSandbox: false)
+            apps: [
+                .init(bundleIdentifier: Array(Simulation.app.utf8), hasProduction: true, hasSandbox: false)
             ],
             seed: seed
         )
@@ -72,7 +72,7 @@ final class SimulatedWorker {
         configuration.policies = [parameters.policy]
         configuration.supersededResults = parameters.supersededResults
         configuration.readAheadLagRecords = parameters.readAheadLag
-        configuration.readAheadMaxMilliseconds = 5_000
+        configuration.readAheadMillisecondsMax = 5_000
         configuration.deferAfterMilliseconds = parameters.deferrals?.afterMilliseconds ?? 1 << 40
         if let deferrals = parameters.deferrals {
             configuration.setDeferredDelay(milliseconds: deferrals.delayMilliseconds)

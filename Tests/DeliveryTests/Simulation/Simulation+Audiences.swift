@@ -52,7 +52,7 @@ extension Simulation {
                 now + Int64(random.number(0...4_000)), "m\(random.number(0...parameters.audiences - 1))"
             )
             let value = """
-                {"app":"\(Simulation.application)","audience":"\(audience)","id":"\(audience)#\(number)",\
+                {"app":"\(Simulation.app)","audience":"\(audience)","id":"\(audience)#\(number)",\
                 "aps":{"event":"update","timestamp":\(at / 1_000),"content-state":{"content":\(number)}}}
                 """
             script.append((at, { [self] in _ = log.append(topic: 0, key: audience, value: value, at: at) }))
@@ -135,7 +135,7 @@ extension Simulation {
         let all = (0..<parameters.audiences).map { Self.digest("m\($0)") }
         for (activity, phone) in phones.sorted(by: { $0.key < $1.key }) {
             let key = StoreModel.key(
-                StoreSubject(app: Array(Self.application.utf8), kind: .activity, identifier: Array(activity.utf8))
+                StoreSubject(app: Array(Self.app.utf8), kind: .activity, identifier: Array(activity.utf8))
             )
             guard let state = store.activities[key] else { continue }
             if !state.audiences.leftDigests.isEmpty {

@@ -51,7 +51,7 @@ extension Simulation {
         trace?("\(now % 1_000_000) \(identifier) deferred \(view.deferralCause) \(view.deferral.count)")
         deferredActivities.insert(String(decoding: view.activity, as: UTF8.self))
         var writer = JSONWriter()
-        Array(Simulation.application.utf8).withUnsafeBytes { view.deferredCommand(app: $0).write(to: &writer) }
+        Array(Simulation.app.utf8).withUnsafeBytes { view.deferredCommand(app: $0).write(to: &writer) }
         let due = now + deferrals.delayMilliseconds
         let (partition, offset) = log.append(Array(writer.bytes), view.deferral, dueMilliseconds: due)
         counting.commands[partition, default: [:]][offset] = identifier

@@ -114,7 +114,7 @@ extension Simulation {
             alerts[activity, default: []].append(Int(sequence))
         }
         let value = """
-            {"app":"\(Simulation.application)","activity":"\(activity)","id":"\(identifier)","sequence":\(sequence),\
+            {"app":"\(Simulation.app)","activity":"\(activity)","id":"\(identifier)","sequence":\(sequence),\
             \(event == .start ? "\"device\":\"\(device)\"," : "")\(wishes)\
             "aps":{"event":"\(event.name)","timestamp":\(version.timestamp),\(event == .start ? start : "")\
             "content-state":{"content":\(content)}\(alert)}}
@@ -167,7 +167,7 @@ extension Simulation {
                     startTokens[token] = device
                     nextRegistration += 1
                     let value = """
-                        {"app":"\(Simulation.application)","environment":"production","registeredAt":\(registeredAt()),\
+                        {"app":"\(Simulation.app)","environment":"production","registeredAt":\(registeredAt()),\
                         "device":"\(device)","attributesType":"Match","token":"\(token)"}
                         """
                     _ = log.append(topic: 1, key: device, value: value, at: now)
@@ -180,7 +180,7 @@ extension Simulation {
         guard let phone = giveToken(activity), let token = phone.token else { return }
         activitiesWithoutToken.remove(activity)
         let value = """
-            {"app":"\(Simulation.application)","environment":"production","registeredAt":\(phone.registeredAt),\
+            {"app":"\(Simulation.app)","environment":"production","registeredAt":\(phone.registeredAt),\
             "frequentUpdates":\(frequent.contains(activity)),\(namedAudiences(of: activity))\
             "activity":"\(activity)","token":"\(token)"}
             """

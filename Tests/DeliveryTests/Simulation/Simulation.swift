@@ -8,7 +8,7 @@ import Testbed
 final class Simulation {
     /// All work must end within this virtual time after the last fault; otherwise the run fails.
     static let quietLimitMilliseconds: Int64 = 900_000
-    static let pool = PoolIdentifier(application: 0, environment: .production)
+    static let pool = PoolIdentifier(appIndex: 0, environment: .production)
 
     let seed: UInt64
     var random: SplitMix64
@@ -16,7 +16,7 @@ final class Simulation {
     var now: Int64 = 1_790_000_000_000
     let faultsUntil: Int64
     var log: SimulatedLog
-    static let application = "com.example.match"
+    static let app = "com.example.match"
     /// The model that replaces Redis.
     var store: StoreModel
     var workers: [SimulatedWorker?] = []
@@ -78,7 +78,7 @@ final class Simulation {
     var firstResults: [SimulatedLog.Partition: [Int64: Int]] = [:]
     /// The virtual time at which the outage of APNs ends, in runs with deferrals.
     var poolAwayUntil: Int64 = 0
-    /// Activities with a deferred command.
+    /// Activities of which a command was deferred at some time.
     var deferredActivities: Set<String> = []
     var audiences = SimulatedAudiences()
     private var workersMade = 0

@@ -173,8 +173,8 @@ struct SimulationParameters {
             if random.chance(300) { drawConnections(&random) }
             livesLong = true
             timeJump = [0, 0, 30][random.number(0...2)]
-            // Do not wipe Redis in this run. For an activity that Redis has forgotten, the limit of eight hours
-            // would count from the beginning again, and the check of this limit would fail.
+            // Do not wipe Redis in this run. Redis would restart the eight hours of a forgotten activity, and the
+            // check of this limit (`checkAge`) would fail.
             wipesRedis = false
         case .repeats:
             if random.chance(300) { drawPace(&random) }
@@ -241,7 +241,7 @@ struct SimulationParameters {
             Policy.Bucket(pushes: pushes, refillPerHour: perHour, reservedForAlerts: min(pushes, reserved))
         }
         policy.spacingMilliseconds = [1_000, 1_000, 4_000][random.number(0...2)]
-        policy.throttledSpacingMaxMilliseconds = policy.spacingMilliseconds * Int64([1, 4, 8][random.number(0...2)])
+        policy.throttledSpacingMillisecondsMax = policy.spacingMilliseconds * Int64([1, 4, 8][random.number(0...2)])
         policy.throttleRecoveryMilliseconds = [1_000, 20_000][random.number(0...1)]
         policy.budget = bucket(random.number(1...5), [60, 1_800][random.number(0...1)], random.number(0...3))
         policy.frequentBudget = bucket(random.number(5...9), [600, 3_600][random.number(0...1)], random.number(0...3))

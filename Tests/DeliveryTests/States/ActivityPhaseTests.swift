@@ -41,10 +41,10 @@ struct ActivityPhaseTests {
         let activity = Self.addSample(to: &activities)
         activities.enter(.paused, activity, untilMilliseconds: Self.start.monotonicMilliseconds + 5_000)
         #expect(activities.nextTimerMilliseconds != nil)
-        activities.enter(.awakened, activity)
+        activities.enter(.queuedToBegin, activity)
         #expect(activities.nextTimerMilliseconds == nil)
-        #expect(activities.popAwakened() == activity)
-        #expect(activities.popAwakened() == nil)
+        #expect(activities.popQueuedToBegin() == activity)
+        #expect(activities.popQueuedToBegin() == nil)
     }
 
     @Test func `A timer that fires does not change the phase`() {

@@ -238,12 +238,12 @@ import Testing
     }
 
     @Test func `A hash depends on the seed, the app and every byte`() {
-        func hash(_ text: String, seed: UInt64 = 1, application: UInt16 = 0) -> UInt64 {
-            Array(text.utf8).withUnsafeBytes { activityHash(seed: seed, application: application, identifier: $0) }
+        func hash(_ text: String, seed: UInt64 = 1, appIndex: UInt16 = 0) -> UInt64 {
+            Array(text.utf8).withUnsafeBytes { activityHash(seed: seed, appIndex: appIndex, identifier: $0) }
         }
         let all = [
             hash(""), hash("a"), hash("b"), hash("aa"), hash("activity"), hash("activitz"), hash("activity "),
-            hash("a", seed: 1 << 40), hash("a", application: 1), hash("activity\0"),
+            hash("a", seed: 1 << 40), hash("a", appIndex: 1), hash("activity\0"),
         ]
         #expect(Set(all).count == all.count)
         #expect(hash("activity-17") == hash("activity-17"))

@@ -1,0 +1,71 @@
+import LiveActivity
+
+/// The keys of an audience.
+///
+/// | key | value |
+/// | --- | --- |
+/// | `{app@DIGEST}` | the audience's record |
+/// | `{app@DIGEST SEGMENT}d` | the directory of a segment |
+/// | `{app@DIGEST SEGMENT}pBOUND` | a page of a segment, named by its lower bound |
+///
+/// The digest has eleven letters of six bits each and the segment has two, lowest bits first. The bound has
+/// four bytes, little-endian. There is nothing between the parts; the spaces in the table are not written. The
+/// braces enclose the hash tag, so all keys of a segment share a slot of a Redis cluster. No letter is a brace,
+/// because a brace would end the hash tag too early.
+enum AudienceStoreKey {
+    private static let digestLetters = 11
+    private static let segmentLetters = 2
+    private static let alphabet: StaticString = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+    static let boundBytes = 4
+    static let directoryLetter = UInt8(ascii: "d")
+    static let pageLetter = UInt8(ascii: "p")
+    /// The most bytes of the app in a key: as many as a record's `app` may have. The configuration allows fewer.
+    static let appBytesMax = Limits.identifierBytes
+    /// The maximum length of `{app@DIGEST SEGMENT}`, in bytes.
+    static let tagBytesMax = appBytesMax + digestLetters + segmentLetters + 3
+    static let bytesMax = tagBytesMax + 1 + boundBytes
+
+    /// Writes `{app@DIGEST}`, or `{app@DIGEST SEGMENT}` if there is a segment, and returns its length; nil if
+    /// the app is empty or too long.
+    ///
+    /// - Parameter memory: the destination, with room for at least ``bytesMax``.
+    static func write(
+        app: UnsafeRawBufferPointer,
+        _ audience: AudienceDigest,
+        segment: UInt8? = nil,
+        to memory: UnsafeMutableRawBufferPointer
+    ) -> Int? {
+        guard (1...appBytesMax).contains(app.count), memory.count >= bytesMax, let base = memory.baseAddress else {
+            return nil
+        }
+        base.storeBytes(of: UInt8(ascii: "{"), as: UInt8.self)
+        UnsafeMutableRawBufferPointer(start: base + 1, count: app.count).copyMemory(from: app)
+        var count = 1 + app.count
+        base.storeBytes(of: UInt8(ascii: "@"), toByteOffset: count, as: UInt8.self)
+        writeLetters(of: audience.value, count: digestLetters, to: base + count + 1)
+        count += 1 + digestLetters
+        if let segment {
+            writeLetters(of: UInt64(segment), count: segmentLetters, to: base + count)
+            count += segmentLetters
+        }
+        base.storeBytes(of: UInt8(ascii: "}"), toByteOffset: count, as: UInt8.self)
+        return count + 1
+    }
+
+    private static func writeLetters(of value: UInt64, count: Int, to memory: UnsafeMutableRawPointer) {
+        for index in 0..<count {
+            let letter = alphabet.utf8Start[Int(value >> UInt64(6 * index) & 63)]
+            memory.storeBytes(of: letter, toByteOffset: index, as: UInt8.self)
+        }
+    }
+
+    static let pageSuffixBytes = 1 + boundBytes
+
+    /// Returns the part of a page's key after the hash tag.
+    static func pageSuffix(_ lowerBound: UInt32) -> InlineArray<5, UInt8> {
+        [
+            pageLetter, UInt8(truncatingIfNeeded: lowerBound), UInt8(truncatingIfNeeded: lowerBound >> 8),
+            UInt8(truncatingIfNeeded: lowerBound >> 16), UInt8(truncatingIfNeeded: lowerBound >> 24),
+        ]
+    }
+}

@@ -1,0 +1,143 @@
+import LiveActivity
+
+/// The appends under way, each with its entry (of a member that joins or leaves) and the step that Redis performs now.
+/// The memory is allocated once.
+struct EntryAppendTable: ~Copyable {
+    /// The maximum number of appends under way. The appends of a turn leave together, so a lane adds at most this
+    /// many entries in one round trip.
+    static let capacity = 1_024
+
+    enum Stage: BitwiseCopyable {
+        case free
+        /// The entry is being added to its page.
+        case appending
+        /// The page did not take the entry. The directory is being read.
+        case lookingUp
+        /// The page is being made, or rearranged so that it takes the entry.
+        case arranging
+        /// The entry was added and its caller has the reply. The page is being rearranged, or its expiry renewed.
+        case arrangingAfterwards
+    }
+
+    struct EntryAppend: BitwiseCopyable {
+        var tag: UInt64
+        var stage: Stage
+        var hashTagByteCount: UInt16
+        var entryByteCount: UInt16
+        var position: UInt32
+        var isDevice: Bool
+        /// How many directories the append has received, from look-ups and from `arrange`, before its entry was added.
+        var directoryCount: UInt8
+        var bounds: PageBounds
+    }
+
+    private static let slotBytes = AudienceStoreKey.bytesMax + StoredMember.bytesMax
+    private let memory = UnsafeMutableRawBufferPointer.allocate(byteCount: capacity * slotBytes, alignment: 8)
+    private let appends = UnsafeMutableBufferPointer<EntryAppend>.allocate(capacity: capacity)
+    private let freeSlots = UnsafeMutableBufferPointer<UInt16>.allocate(capacity: capacity)
+    private var freeCount = capacity
+
+    init() {
+        let bounds = PageBounds(lower: 0, next: 0)
+        appends.initialize(
+            repeating: EntryAppend(
+                tag: 0,
+                stage: .free,
+                hashTagByteCount: 0,
+                entryByteCount: 0,
+                position: 0,
+                isDevice: false,
+                directoryCount: 0,
+                bounds: bounds
+            )
+        )
+        for slot in 0..<Self.capacity { freeSlots.initializeElement(at: slot, to: UInt16(slot)) }
+    }
+
+    deinit {
+        memory.deallocate()
+        appends.deallocate()
+        freeSlots.deallocate()
+    }
+
+    subscript(slot: UInt16) -> EntryAppend {
+        get { appends[Int(slot)] }
+        set { appends[Int(slot)] = newValue }
+    }
+
+    enum Insertion {
+        case inserted(slot: UInt16)
+        case full
+        case outOfBounds
+    }
+
+    /// Stores an entry and returns its slot.
+    mutating func insert(
+        tag: UInt64,
+        app: UnsafeRawBufferPointer,
+        _ audience: AudienceDigest,
+        _ entry: MemberEntry<UnsafeRawBufferPointer>
+    ) -> Insertion {
+        guard freeCount > 0 else { return .full }
+        let slot = freeSlots[freeCount - 1]
+        let keyMemory = UnsafeMutableRawBufferPointer(rebasing: slotMemory(slot)[..<AudienceStoreKey.bytesMax])
+        let entryMemory = UnsafeMutableRawBufferPointer(rebasing: slotMemory(slot)[AudienceStoreKey.bytesMax...])
+        guard
+            let hashTagByteCount = AudienceStoreKey.write(
+                app: app,
+                audience,
+                segment: entry.location.segment,
+                to: keyMemory
+            ),
+            let entryByteCount = StoredMember.write(entry, to: entryMemory)
+        else { return .outOfBounds }
+        freeCount -= 1
+        appends[Int(slot)] = EntryAppend(
+            tag: tag,
+            stage: .appending,
+            hashTagByteCount: UInt16(hashTagByteCount),
+            entryByteCount: UInt16(entryByteCount),
+            position: entry.location.position,
+            isDevice: entry.kind == .device,
+            directoryCount: 0,
+            bounds: PageBounds(lower: 0, next: 0)
+        )
+        return .inserted(slot: slot)
+    }
+
+    mutating func remove(_ slot: UInt16) {
+        precondition(appends[Int(slot)].stage != .free, "an append was removed that does not exist")
+        appends[Int(slot)].stage = .free
+        freeSlots[freeCount] = slot
+        freeCount += 1
+    }
+
+    /// Returns the hash tag of the append's segment.
+    func hashTag(_ slot: UInt16) -> UnsafeRawBufferPointer {
+        UnsafeRawBufferPointer(rebasing: slotMemory(slot)[..<Int(appends[Int(slot)].hashTagByteCount)])
+    }
+
+    func entry(_ slot: UInt16) -> UnsafeRawBufferPointer {
+        let start = AudienceStoreKey.bytesMax
+        return UnsafeRawBufferPointer(
+            rebasing: slotMemory(slot)[start..<(start + Int(appends[Int(slot)].entryByteCount))]
+        )
+    }
+
+    /// Whether the script `arrange` already runs for the same page, because of another append.
+    func isArranging(pageOf slot: UInt16) -> Bool {
+        let bounds = appends[Int(slot)].bounds
+        return appends.indices.contains { other in
+            guard other != Int(slot), appends[other].bounds == bounds else { return false }
+            switch appends[other].stage {
+            case .arranging, .arrangingAfterwards: return hashTag(UInt16(other)).elementsEqual(hashTag(slot))
+            case .free, .appending, .lookingUp: return false
+            }
+        }
+    }
+
+    private func slotMemory(_ slot: UInt16) -> UnsafeMutableRawBufferPointer {
+        let start = Int(slot) * Self.slotBytes
+        return UnsafeMutableRawBufferPointer(rebasing: memory[start..<(start + Self.slotBytes)])
+    }
+}

@@ -1,0 +1,194 @@
+import LiveActivity
+
+/// Admissions: what becomes of an update, an end or a start.
+extension ActivityState {
+    mutating func admit(_ call: StateAdmission<[UInt8]>, now: Int64) -> (StoreReply<[UInt8]>, Expiry) {
+        if let departures {
+            var reply = StoreReply<[UInt8]>(.departures)
+            reply.departures = departures
+            return (reply, .unchanged)
+        }
+        var expiry = Expiry.unchanged
+        let isFirstToken = token == nil
+        if let registration = call.registration, token?.isSame(as: registration) != true,
+            retiredToken?.isSame(as: registration) != true, takeIfNewer(registration)
+        {
+            expiry = .renewed
+            if call.isReadAgain, isFirstToken { lastTimestamp = max(lastTimestamp, now / 1_000) }
+            beginLife(at: now)
+        }
+        if let verdict = refusal(call) { return (refusalReply(call, verdict), expiry) }
+        if call.isTooOld, version == nil { return (StoreReply(.expired), expiry) }
+        if !call.isEnd, pace?.hasEnded(at: now) ?? false { return (StoreReply(.tooOld), expiry) }
+
+        let isSameVersion = version == call.version && isEnded == call.isEnd
+        if let alert = call.carriedAlert, let acceptedAlertVersion, alert <= acceptedAlertVersion {
+            return (StoreReply<[UInt8]>(.alertAlreadyAccepted), expiry)
+        }
+        let isHeldAgain = isSameVersion && holdsNewest
+        if let heldCommand, heldCommand.carriesAlert, !call.carriesAlert, token != nil || !isHeldAgain {
+            var reply = StoreReply<[UInt8]>(.alertHeld)
+            reply.heldCommand = heldCommand.command
+            return (reply, expiry)
+        }
+        beginLife(at: now)
+        if !call.isEnd, audiences.currentDigests.isEmpty, shownDigest == Self.storedDigest(call.digest) {
+            heldCommand = nil
+            advance(to: call, .settled)
+            return (StoreReply(.unchanged), .renewed)
+        }
+        guard let token else {
+            if isSameVersion && !holdsNewest { return (StoreReply(.noToken), expiry) }
+            advance(to: call, isSameVersion ? .held : .waiting)
+            return (StoreReply<[UInt8]>(isSameVersion ? .held : .noToken), .renewed)
+        }
+        let since = now - lastSendMilliseconds
+        let wait = (pace?.spacing(call.pace, at: now) ?? 0) - since
+        if since >= 0 && wait > 0 {
+            if !isSameVersion {
+                advance(to: call, .waiting)
+                expiry = .renewed
+            }
+            var reply = StoreReply<[UInt8]>(.wait)
+            reply.waitMilliseconds = wait
+            return (reply, expiry)
+        }
+        if !isSameVersion || versionState != .sending { assignTimestamp(call.version) }
+        let heldBefore = heldCommand
+        advance(to: call, .sending)
+        if heldCommand != heldBefore { expiry = .renewed }
+        if lastSendMilliseconds / 1_000_000 != now / 1_000_000 { expiry = .renewed }
+        lastSendMilliseconds = now
+        shownDigest = nil
+        var reply = StoreReply<[UInt8]>(.send)
+        reply.timestamp = lastTimestamp
+        reply.registration = token
+        draw(call, now: now, into: &reply)
+        return (reply, expiry)
+    }
+
+    /// Returns why an update or an end is refused; nil if it may become the newest version, or repeats it. (R11)
+    private func refusal(_ call: StateAdmission<[UInt8]>) -> StoreVerdict? {
+        guard let newest = version else { return nil }
+        if isEnded {
+            if call.isEnd {
+                if newest == call.version { return versionState.isSettled ? .duplicate : nil }
+                return versionState == .notShown && newest < call.version ? nil : .ended
+            }
+            return awaitsCarrier(call, newest: newest) ? .alertAwaitsCarrier : .ended
+        }
+        if call.isEnd {
+            // An end that is older than the newest start belongs to a former life.
+            return start.map { call.version < $0.version } ?? false ? .superseded : nil
+        }
+        if newest == call.version { return versionState.isSettled || versionState == .startSending ? .duplicate : nil }
+        if newest < call.version { return nil }
+        return awaitsCarrier(call, newest: newest) ? .alertAwaitsCarrier : .superseded
+    }
+
+    /// Returns the reply that refuses an update or an end with this verdict.
+    private func refusalReply(_ call: StateAdmission<[UInt8]>, _ verdict: StoreVerdict) -> StoreReply<[UInt8]> {
+        var reply = StoreReply<[UInt8]>(verdict)
+        reply.wasNotShown = verdict == .duplicate && call.isEnd && versionState == .notShown
+        return reply
+    }
+
+    /// Whether the command has an alert, and a newer version that is not settled yet can carry this alert. A
+    /// start cannot carry the alert, because the alert belongs to the activity's previous life.
+    private func awaitsCarrier(_ call: StateAdmission<[UInt8]>, newest: Version) -> Bool {
+        call.carriesAlert && call.version < newest && !versionState.isSettled && versionState != .startSending
+    }
+
+    private mutating func draw(_ call: StateAdmission<[UInt8]>, now: Int64, into reply: inout StoreReply<[UInt8]>) {
+        guard let pace else { return }
+        let bucket = pace.bucket(call.pace)
+        var left = bucket.pushesLeft(fullAt: pace.fullAtMilliseconds, now: now)
+        reply.priority = 5
+        if call.requestsHighPriority {
+            if hasDrawn {
+                reply.priority = 10
+            } else if left > (call.mayUseReserve ? 0 : bucket.reservedForAlerts) {
+                reply.priority = 10
+                left -= 1
+                hasDrawn = true
+                self.pace?.fullAtMilliseconds = bucket.fullAtAfterDraw(fullAt: pace.fullAtMilliseconds, now: now)
+            } else {
+                reply.isDemoted = true
+            }
+        }
+        reply.budgetLeft = left
+    }
+
+    mutating func admitStart(
+        _ version: Version,
+        claim: UInt64,
+        previousClaim: UInt64?,
+        now: Int64
+    ) -> (StoreReply<[UInt8]>, Expiry) {
+        if let start {
+            if start.version == version { return repeatStart(start, claim: claim, previousClaim: previousClaim) }
+            if start.version > version { return (StoreReply(.superseded), .unchanged) }
+        }
+        if let newest = self.version, newest >= version {
+            if newest == version && versionState.isSettled && !isEnded { return (StoreReply(.duplicate), .unchanged) }
+            if isEnded || token != nil || lastTimestamp >= version.timestamp {
+                return (StoreReply(.superseded), .unchanged)
+            }
+        } else {
+            heldCommand = nil
+            token = nil
+            acceptedAlertVersion = nil
+            versionState = .startSending
+            self.version = version
+            isEnded = false
+        }
+        assignTimestamp(version)
+        lastSendMilliseconds = now
+        shownDigest = nil
+        hasDrawn = false
+        pace = ActivityPace(beganAtMilliseconds: now)
+        let start = Start(version: version, isSettled: false, timestamp: lastTimestamp, claim: claim)
+        self.start = start
+        return (sendReply(start), .renewed)
+    }
+
+    /// Decides about a start that has already got a send verdict. The call may come for the same record after a lost
+    /// reply, for this record after it was deferred (then it names the previous claim), or for another record.
+    private mutating func repeatStart(
+        _ start: Start,
+        claim: UInt64,
+        previousClaim: UInt64?
+    ) -> (StoreReply<[UInt8]>, Expiry) {
+        guard let claimed = start.claim, claimed == claim || claimed == previousClaim else {
+            return (StoreReply<[UInt8]>(start.isSettled ? .duplicate : .unknown), .unchanged)
+        }
+        if isEnded || token != nil && versionState != .startSending { return (StoreReply(.superseded), .unchanged) }
+        guard claimed != claim else { return (sendReply(start), .unchanged) }
+        self.start?.claim = claim
+        return (sendReply(start), .renewed)
+    }
+
+    private func sendReply(_ start: Start) -> StoreReply<[UInt8]> {
+        var reply = StoreReply<[UInt8]>(.send)
+        reply.timestamp = start.timestamp
+        return reply
+    }
+
+    /// Makes the command the newest version. Drops a held older command that has no alert.
+    private mutating func advance(to call: StateAdmission<[UInt8]>, _ versionState: VersionState) {
+        if version != call.version || isEnded != call.isEnd {
+            if let heldCommand, !heldCommand.carriesAlert { self.heldCommand = nil }
+            hasDrawn = false
+        }
+        version = call.version
+        isEnded = call.isEnd
+        self.versionState = versionState
+    }
+
+    /// Assigns the version's own timestamp, or one second above the last assigned one if its own is not higher.
+    private mutating func assignTimestamp(_ version: Version) {
+        let above = min(lastTimestamp + 1, Limits.timestampMax)
+        lastTimestamp =
+            version.timestamp > lastTimestamp ? version.timestamp : above
+    }
+}

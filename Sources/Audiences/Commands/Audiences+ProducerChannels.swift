@@ -1,0 +1,50 @@
+import Delivery
+import LiveActivity
+
+/// Commands that name a channel which their producer created and manages.
+///
+/// The store admits each command under a digest of the environment and the channel's id, like a command to an
+/// audience without members. So versions, deduplication and `unchanged` apply to the channel. Each admitted
+/// command is one broadcast with one result, so it needs no result over all ranges. The keeper of channels is
+/// not involved.
+extension Audiences {
+    /// Admits the command without asking for a size: such a channel has no members.
+    mutating func admitToChannel(_ command: UInt32) {
+        commands[command].stage = .admitting
+        storeQueue.append(AudienceTicket(.admit, index: command))
+    }
+
+    mutating func fanOutToProducerChannel(_ command: UInt32, _ grant: AudienceGrant) {
+        let audience = audiences[commands[command].audience]
+        guard let environment = audience.channelEnvironment,
+            let identifier = ChannelIdentifier(audience.identifier.bytes)
+        else { preconditionFailure("a command to a channel names one") }
+        // The core does not know which storage policy the producer chose, so it assumes `newest`. If the
+        // channel stores nothing, APNs refuses the first push whose expiration is not 0. The refusal shows the
+        // right policy.
+        let channel = AudienceChannel(environment: environment, storage: .newest, identifier: identifier)
+        commands[command].channels =
+            environment == .production ? AudienceChannels(production: channel) : AudienceChannels(sandbox: channel)
+        var grant = grant
+        grant.broadcastCount = 1
+        fanOut(command, grant, hasMembers: false)
+    }
+
+    /// Returns the maximum bytes of a body for an audience, or for a channel that commands name instead of an audience.
+    func bodyBytesMax(of audience: UInt32) -> Int {
+        audiences[audience].channelEnvironment == nil ? Limits.bodyBytes : Limits.broadcastBodyBytes
+    }
+
+    /// Returns whether APNs' refusal shows that the channel stores no messages. If so, the core remembers this
+    /// policy for the channel.
+    ///
+    /// On a channel without storage APNs accepts only the expiration 0, and otherwise answers
+    /// `BadExpirationDate`. The core then sends the state again with expiration 0.
+    mutating func noteMissingStorage(of channel: UInt32, from reason: UnsafeRawBufferPointer) -> Bool {
+        guard channels[channel].isManagedByProducer, channels[channel].apnsChannel.storage == .newest,
+            reason.elementsEqual("BadExpirationDate".utf8)
+        else { return false }
+        channels[channel].apnsChannel.storage = .none
+        return true
+    }
+}

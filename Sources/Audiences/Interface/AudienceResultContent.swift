@@ -1,0 +1,73 @@
+import Delivery
+public import LiveActivity
+
+/// The content of a result for a command to an audience, for one range or for all ranges and broadcasts.
+public struct AudienceResultContent: Sendable, BitwiseCopyable {
+    public var outcome: RoundOutcome
+    /// The timestamp of the command's record, and when APNs last answered one of its pushes. UNIX milliseconds; -1 if
+    /// there is none.
+    public var recordMilliseconds: Int64
+    public var lastResponseMilliseconds: Int64
+    /// The partition and offset of the result's fan-out record. The result over all ranges and broadcasts has
+    /// those of the record that ended last. The partition is -1 if the lane has released it.
+    public var partition: Int32
+    public var offset: Int64
+    /// When the fan-out record was received. UNIX milliseconds.
+    public var receivedMilliseconds: Int64
+    public var event: Event
+    public var priority: UInt8
+    /// The number of members in the counts, over all outcomes.
+    public var memberCount: UInt32
+}
+
+extension Audiences {
+    /// Returns the index of the app that a production belongs to.
+    public func appIndex(of production: AudienceProduction) -> Int {
+        let appIndex =
+            switch production.kind {
+            case .fanout: audiences[commands[production.index].audience].appIndex
+            case .rangeResult, .commandResult: rounds[versions[production.index].round].appIndex
+            case .broadcastResult, .broadcastTotals: channels[broadcasts[production.index].channel].key.appIndex
+            case .memberResult, .invalidation: refusedMembers[production.index].appIndex
+            case .start: pages[PageMemberIndex(value: production.index).page].appIndex
+            }
+        return Int(appIndex)
+    }
+
+    /// Returns the content of a range's result, or of a result over all ranges and broadcasts; nil for other
+    /// productions. The caller must ask before ``productionReported(_:_:now:)``, which may free the content.
+    public func resultContent(of production: AudienceProduction) -> AudienceResultContent? {
+        switch production.kind {
+        case .rangeResult:
+            let slot = versions[production.index]
+            return resultContent(slot.record, slot.counts, slot.times, isSuperseded: slot.isSuperseded)
+        case .commandResult:
+            let slot = versions[production.index]
+            return resultContent(slot.record, slot.totals.members, slot.totals.times, isSuperseded: slot.isSuperseded)
+        case .broadcastTotals:
+            let slot = broadcasts[production.index]
+            let isSuperseded = slot.outcome == .superseded
+            return resultContent(slot.record, slot.totals.members, slot.totals.times, isSuperseded: isSuperseded)
+        case .fanout, .memberResult, .invalidation, .start, .broadcastResult: return nil
+        }
+    }
+
+    private func resultContent(
+        _ record: FanoutRecord,
+        _ members: MemberCounts,
+        _ times: RoundTimes,
+        isSuperseded: Bool
+    ) -> AudienceResultContent {
+        AudienceResultContent(
+            outcome: isSuperseded ? .superseded : members.outcome,
+            recordMilliseconds: record.instruction.recordMilliseconds,
+            lastResponseMilliseconds: times.lastResponseMilliseconds,
+            partition: partitions.partition(record.partition, epoch: record.epoch)?.pointee.number ?? -1,
+            offset: record.offset,
+            receivedMilliseconds: record.receivedMilliseconds,
+            event: record.event,
+            priority: record.instruction.grant.priority,
+            memberCount: UInt32(clamping: members.total)
+        )
+    }
+}

@@ -1,0 +1,128 @@
+import Delivery
+import LiveActivity
+
+/// What belongs to one app in this core: the queues in which its rounds, its joining members and its channels
+/// take turns, its part of the pages, its pushes in flight, and its counters.
+struct AppQueues: BitwiseCopyable {
+    var firstRound: UInt32 = .max
+    var lastRound: UInt32 = .max
+    var roundCount = 0
+    var firstRoundAwaitingPage: UInt32 = .max
+    var lastRoundAwaitingPage: UInt32 = .max
+    var pageCount = 0
+    /// The sum of the bytes of the app's pages. A page that is being read adds the bytes that it is expected
+    /// to have.
+    var pageBytes = 0
+    /// Fan-out records in memory.
+    var recordCount = 0
+    var recordBytes = 0
+    /// By environment: pushes of this core in flight, and when the shell last asked for a push (monotonic
+    /// milliseconds).
+    var pushesInFlight: InlineArray<2, Int> = .init(repeating: 0)
+    var pushRequestedMilliseconds: InlineArray<2, Int64> = .init(repeating: .min)
+    /// By environment: members that have joined, in the order in which they are shown a state.
+    var firstJoiner: InlineArray<2, UInt32> = .init(repeating: .max)
+    var lastJoiner: InlineArray<2, UInt32> = .init(repeating: .max)
+    /// By environment: channels that have something to send now.
+    var firstChannel: InlineArray<2, UInt32> = .init(repeating: .max)
+    var lastChannel: InlineArray<2, UInt32> = .init(repeating: .max)
+    /// How many members got each outcome, by `MemberOutcome.rawValue`: once each time that a round passed them. Only
+    /// grows.
+    var memberOutcomeCounts: InlineArray<6, UInt64> = .init(repeating: 0)
+    /// Changes that audiences have acknowledged, by `MembershipChangeKind.rawValue`. Only grows.
+    var membershipChangeCounts: InlineArray<3, UInt64> = .init(repeating: 0)
+}
+
+extension Audiences {
+    /// The number of pushes that a round may send in a row while other rounds of its app wait.
+    private static var pushesPerTurnMax: UInt16 { 64 }
+
+    mutating func enqueueRound(_ round: UInt32) {
+        guard !rounds[round].isQueued else { return }
+        rounds[round].isQueued = true
+        rounds[round].nextInQueue = .max
+        rounds[round].pushesInTurn = 0
+        let appIndex = Int(rounds[round].appIndex)
+        queues[appIndex].roundCount += 1
+        let (first, last) = (queues[appIndex].firstRound, queues[appIndex].lastRound)
+        if last == .max {
+            (queues[appIndex].firstRound, queues[appIndex].lastRound) = (round, round)
+        } else if rounds[round].hasPriority {
+            rounds[round].nextInQueue = first
+            queues[appIndex].firstRound = round
+        } else {
+            rounds[last].nextInQueue = round
+            queues[appIndex].lastRound = round
+        }
+    }
+
+    mutating func dequeueFirst(_ appIndex: Int) {
+        let round = queues[appIndex].firstRound
+        let next = rounds[round].nextInQueue
+        rounds[round].isQueued = false
+        queues[appIndex].firstRound = next
+        if next == .max { queues[appIndex].lastRound = .max }
+        queues[appIndex].roundCount -= 1
+    }
+
+    /// Moves the first round of an app's queue to the end. The round loses its priority, and its turn begins again.
+    mutating func moveToEndOfQueue(_ appIndex: Int) {
+        let round = queues[appIndex].firstRound
+        dequeueFirst(appIndex)
+        rounds[round].hasPriority = false
+        enqueueRound(round)
+    }
+
+    mutating func countPushInTurn(_ appIndex: Int) {
+        let round = queues[appIndex].firstRound
+        rounds[round].pushesInTurn += 1
+        if rounds[round].pushesInTurn >= Self.pushesPerTurnMax { moveToEndOfQueue(appIndex) }
+    }
+
+    /// Removes a round that is being freed from every queue that has it.
+    mutating func removeFromQueues(_ round: UInt32) {
+        let appIndex = Int(rounds[round].appIndex)
+        if rounds[round].isQueued {
+            for _ in 0..<queues[appIndex].roundCount {
+                if queues[appIndex].firstRound == round {
+                    dequeueFirst(appIndex)
+                } else {
+                    moveToEndOfQueue(appIndex)
+                }
+            }
+        }
+        guard rounds[round].awaitsPage else { return }
+        var waiting = queues[appIndex].firstRoundAwaitingPage
+        queues[appIndex].firstRoundAwaitingPage = .max
+        queues[appIndex].lastRoundAwaitingPage = .max
+        while waiting != .max {
+            let next = rounds[waiting].nextAwaitingPage
+            rounds[waiting].awaitsPage = false
+            if waiting != round { awaitPage(waiting) }
+            waiting = next
+        }
+    }
+
+    mutating func awaitPage(_ round: UInt32) {
+        guard !rounds[round].awaitsPage else { return }
+        rounds[round].awaitsPage = true
+        rounds[round].nextAwaitingPage = .max
+        let appIndex = Int(rounds[round].appIndex)
+        let last = queues[appIndex].lastRoundAwaitingPage
+        if last == .max {
+            queues[appIndex].firstRoundAwaitingPage = round
+        } else {
+            rounds[last].nextAwaitingPage = round
+        }
+        queues[appIndex].lastRoundAwaitingPage = round
+    }
+
+    mutating func popRoundAwaitingPage(_ appIndex: Int) -> UInt32? {
+        let round = queues[appIndex].firstRoundAwaitingPage
+        guard round != .max else { return nil }
+        queues[appIndex].firstRoundAwaitingPage = rounds[round].nextAwaitingPage
+        if queues[appIndex].firstRoundAwaitingPage == .max { queues[appIndex].lastRoundAwaitingPage = .max }
+        rounds[round].awaitsPage = false
+        return round
+    }
+}

@@ -1,0 +1,77 @@
+import Kafka
+import Logging
+import Observability
+import Reactor
+
+/// Partitions that are not read, because librdkafka has no valid position in them. The Kafka thread asks the brokers
+/// for their committed offsets: a partition without one is then read from its beginning, and the others stay stopped.
+struct PartitionsWithoutPosition {
+    /// The time between two requests to the brokers. If no broker answers, a request may block the Kafka
+    /// thread for seconds.
+    static let intervalMilliseconds: Int64 = 5_000
+
+    /// The error that stopped each partition.
+    private(set) var errors: [TopicPartition: KafkaError] = [:]
+    private var dueMilliseconds: Int64 = 0
+
+    mutating func insert(_ partition: TopicPartition, _ error: KafkaError) { errors[partition] = error }
+
+    /// Forgets a partition that is read again or that was revoked.
+    mutating func remove(_ partition: TopicPartition) { errors[partition] = nil }
+
+    func isDue(nowMilliseconds: Int64) -> Bool { !errors.isEmpty && nowMilliseconds >= dueMilliseconds }
+
+    /// Delays the next request, which is for all partitions. A broker that does not answer now would probably not
+    /// answer a request for another partition either.
+    mutating func postpone(nowMilliseconds: Int64) { dueMilliseconds = nowMilliseconds + Self.intervalMilliseconds }
+}
+
+extension Intake {
+    func recover(from error: KafkaError) {
+        guard error.isPositionUnknown, let partition = error.partition, assignments[partition] != nil else {
+            return report(error)
+        }
+        partitionsWithoutPosition.insert(partition, error)
+    }
+
+    /// Finds the offsets where partitions without a position must begin.
+    ///
+    /// A group without a committed offset begins at the partition's first record, so that nothing is skipped.
+    /// If the committed offset is no longer in the log, records are lost. That partition stops until an
+    /// operator decides.
+    ///
+    /// One request covers all partitions. If a request gets no answer, this call makes no further request, so that
+    /// the thread does not block longer.
+    func recoverPartitionsWithoutPosition() {
+        guard partitionsWithoutPosition.isDue(nowMilliseconds: loop.nowMilliseconds) else { return }
+        announceBlocking(milliseconds: 2 * Int64(Consumer.requestTimeoutMilliseconds))
+        let partitions = Array(partitionsWithoutPosition.errors.keys)
+        do throws(KafkaError) {
+            let committed = try consumer.fetchCommittedOffsets(
+                of: partitions,
+                timeoutMilliseconds: Consumer.requestTimeoutMilliseconds
+            )
+            for (partition, answer) in zip(partitions, committed) {
+                let offset: Int64?
+                switch answer {
+                case .success(let committed): offset = committed
+                case .failure(let error):
+                    // The coordinator refuses only this partition, so the other partitions need not wait for
+                    // it.
+                    report(error)
+                    continue
+                }
+                if offset == nil, let error = consumer.seek(partition, to: .beginning) { throw error }
+                if offset != nil, let error = partitionsWithoutPosition.errors[partition] { count(error) }
+                if offset != nil { unfetchedPartitions.partitionsWithOffsetGone.insert(partition) }
+                note(offset == nil ? .partitionIsNew : .offsetGone, ["partition": "\(name(of: partition))"])
+                partitionsWithoutPosition.remove(partition)
+            }
+        } catch {
+            report(error)
+        }
+        guard !partitionsWithoutPosition.errors.isEmpty else { return }
+        loop.refreshClock()
+        partitionsWithoutPosition.postpone(nowMilliseconds: loop.nowMilliseconds)
+    }
+}

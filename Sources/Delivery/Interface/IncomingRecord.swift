@@ -1,0 +1,29 @@
+/// A record from Kafka. Its pointers are valid only during the call that takes the record.
+public struct IncomingRecord {
+    public var partition: UInt32
+    public var offset: Int64
+    /// The time that Kafka has for the record, UNIX milliseconds; -1 if it has none.
+    public var timestampMilliseconds: Int64
+    public var key: UnsafeRawBufferPointer?
+    /// Nil if the record has no value. On the registrations topic, such a record is a tombstone.
+    public var value: UnsafeRawBufferPointer?
+    /// The trace header of the record; empty if there is none. The core does not decode it, and keeps it for
+    /// `RecordView.trace`.
+    public var trace: UnsafeRawBufferPointer
+
+    public init(
+        partition: UInt32,
+        offset: Int64,
+        timestampMilliseconds: Int64,
+        key: UnsafeRawBufferPointer?,
+        value: UnsafeRawBufferPointer?,
+        trace: UnsafeRawBufferPointer = UnsafeRawBufferPointer(start: nil, count: 0)
+    ) {
+        self.trace = trace
+        self.partition = partition
+        self.offset = offset
+        self.timestampMilliseconds = timestampMilliseconds
+        self.key = key
+        self.value = value
+    }
+}

@@ -1,0 +1,37 @@
+/// A record that the shell must produce, or the end of a trace. The shell passes the record's delivery report to
+/// `productionEnded`.
+public struct Production: Sendable, Equatable, BitwiseCopyable {
+    public enum Kind: UInt8, Sendable, BitwiseCopyable {
+        case result, invalidation, deadLetter
+        /// A command for the deferred topic.
+        case deferral
+        /// The source record ends without a result, so the shell writes no record. The shell may note the end in the
+        /// source record's trace, and then acknowledges the production.
+        case trace
+    }
+
+    public var kind: Kind
+    public var record: UInt32
+
+    public init(kind: Kind, record: UInt32) {
+        self.kind = kind
+        self.record = record
+    }
+
+    public var tag: UInt64 { UInt64(kind.rawValue) << 32 | UInt64(record) }
+
+    public init?(tag: UInt64) {
+        guard let kind = Kind(rawValue: UInt8(truncatingIfNeeded: tag >> 32)) else { return nil }
+        self.init(kind: kind, record: UInt32(truncatingIfNeeded: tag))
+    }
+}
+
+/// How the production of a record ended.
+public enum ProductionReport: Sendable {
+    case acknowledged
+    /// Kafka did not take the record. The core produces it again; or, if it is a deferred command whose pool sends
+    /// again, the core queues the command for its activity.
+    case failed
+    /// The broker or the Kafka client refuses the record because of its size.
+    case tooLarge
+}

@@ -1,0 +1,84 @@
+/// How one attempt to send a push ended.
+public struct PushResult {
+    /// What APNs' answer means for the push. Different reasons of APNs may have the same meaning. Repeats the
+    /// cases of `APNs.ResponseDisposition` that the core needs, because the core imports no shell.
+    public enum Disposition: UInt8, Sendable {
+        case accepted
+        /// APNs did not process the push, or asks for another connection or provider token. The push may be
+        /// sent again at once.
+        case retryNow
+        /// APNs has a fault, or refuses everything that this provider sends. The push is sent again later.
+        case retryLater
+        /// APNs limits this token or channel. Retry later, and push to it less often.
+        case limited
+        /// APNs says that the token is dead.
+        case tokenDead
+        /// APNs does not know the token, or Causeway uses the wrong environment. The token is retired only if
+        /// `acceptsOtherTokens`, because then the environment is right.
+        case tokenSuspect
+        /// The token belongs to another topic (bundle id), or Causeway uses the wrong topic. The token is kept.
+        case topicSuspect
+        /// A broadcast's channel does not exist in this environment.
+        case channelGone
+        /// APNs refused this push for good, for a reason that does not concern its token, or the pool did not send it
+        /// because it is malformed. The token is kept.
+        case rejected
+        /// The push was sent and no answer came, so a phone may have it.
+        case ambiguous
+
+        /// Whether the answer counts as a sign that APNs works, because it decides about this push or its token.
+        /// `topicSuspect` does not count, because the topic may be wrong for all pushes of the app.
+        package var isDecision: Bool {
+            switch self {
+            case .accepted, .limited, .tokenDead, .tokenSuspect, .channelGone, .rejected: true
+            case .retryNow, .retryLater, .topicSuspect, .ambiguous: false
+            }
+        }
+    }
+
+    public var disposition: Disposition
+    /// HTTP status; 0 without an answer.
+    public var status: UInt16
+    /// APNs' reason, of which the core keeps at most 64 bytes; empty if there is none. The record then gets Causeway's
+    /// own reason.
+    public var reason: UnsafeRawBufferPointer
+    /// What an operator should do about the reason; empty: nothing.
+    public var advice: StaticString
+    /// From when on APNs calls the token dead, UNIX milliseconds. Only an answer 410 has this time; -1: none.
+    public var invalidAtMilliseconds: Int64
+    /// When the push was sent, UNIX milliseconds; -1 if it was not sent completely.
+    public var sentMilliseconds: Int64
+    public var answeredMilliseconds: Int64
+    /// The number of the pool's connection that sent the push; 0: none. A retry avoids that connection.
+    public var connection: UInt32
+    /// Whether the pool may retry a push now (`RetryPermission`).
+    public var isRetryPermitted: Bool
+    /// Whether a refusal can be blamed on the push's token: the pool's circuit breaker is closed, and APNs has
+    /// accepted a push of the pool to a device since it last refused a token as unknown or as one of another topic. If
+    /// false, the configuration of the app may be wrong, not the token.
+    public var acceptsOtherTokens: Bool
+
+    public init(
+        disposition: Disposition,
+        status: UInt16,
+        reason: UnsafeRawBufferPointer,
+        advice: StaticString = "",
+        invalidAtMilliseconds: Int64,
+        sentMilliseconds: Int64,
+        answeredMilliseconds: Int64,
+        connection: UInt32 = 0,
+        isRetryPermitted: Bool = true,
+        acceptsOtherTokens: Bool = true
+    ) {
+        self.acceptsOtherTokens = acceptsOtherTokens
+        self.connection = connection
+        self.isRetryPermitted = isRetryPermitted
+        self.disposition = disposition
+        self.status = status
+        self.reason = reason
+        self.advice = advice
+        self.invalidAtMilliseconds = invalidAtMilliseconds
+        self.sentMilliseconds = sentMilliseconds
+        self.answeredMilliseconds = answeredMilliseconds
+    }
+}

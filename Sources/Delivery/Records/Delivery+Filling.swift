@@ -1,0 +1,166 @@
+import LiveActivity
+
+/// Fills the slot of a record with the fields of its command or registration.
+extension Delivery {
+    /// Copies a command's texts into a block and fills the fields of its slot, except for the body.
+    mutating func fill(
+        _ index: UInt32,
+        with command: Command,
+        from value: UnsafeRawBufferPointer,
+        trace: UnsafeRawBufferPointer,
+        droppedFields: UnsafeRawBufferPointer = UnsafeRawBufferPointer(start: nil, count: 0)
+    ) {
+        // The pointer stays valid, because no record is added while it is used.
+        let slot = records.mutableAddress(of: index)
+        slot.pointee.kind = .command
+        slot.pointee.event = command.event
+        let isLifetimeCommand = command.isLifetimeCommand(in: value)
+        slot.pointee.isLifetimeEnd = isLifetimeCommand && command.event == .end
+        slot.pointee.isLifetimeRestart = isLifetimeCommand && command.event == .start
+        slot.pointee.version = command.version
+        slot.pointee.digest = nil
+        if command.event == .start { slot.pointee.claim = randomness.next() }
+        slot.pointee.staleDate = command.staleDate
+        slot.pointee.statePriority = command.priority != 0 ? command.priority : command.event == .update ? 5 : 10
+        slot.pointee.priority = command.priority != 0 ? command.priority : Self.priority(of: command)
+        slot.pointee.expiration = command.event == .start ? expiration(ofStart: command, slot) : command.expiration
+        let textBytes =
+            Int(command.activity.range.count) + Int(command.identifier.range.count)
+            + Int(command.device.range.count) + Int(command.attributesType.range.count)
+            + Int(command.policy.range.count)
+        let count =
+            textBytes + trace.count + droppedFields.count
+            + (command.identifier.isAbsent ? defaultIdentifierBytesMax : 0)
+            + BlockRoom.reasonBytes
+        var writer = RecordBlockWriter(block: records.allocateBlock(count))
+        slot.pointee.block = writer.block
+        slot.pointee.subject = writer.append(command.activity, from: value)
+        slot.pointee.device = writer.append(command.device, from: value)
+        slot.pointee.attributesType = writer.append(command.attributesType, from: value)
+        slot.pointee.policyName = writer.append(command.policy, from: value)
+        slot.pointee.trace = writer.append(trace)
+        slot.pointee.droppedFields = writer.append(droppedFields)
+        slot.pointee.commandIdentifier =
+            command.identifier.isAbsent
+            ? writer.reserve(defaultIdentifierBytesMax) : writer.append(command.identifier, from: value)
+        slot.pointee.reason = writer.reserve(BlockRoom.reasonBytes)
+        // Clear the token. If a registration released this command, the slot still has the token of the
+        // registration.
+        slot.pointee.tokenBlock = .none
+        slot.pointee.tokenCount = 0
+        if let environment = command.environment, !command.token.isAbsent {
+            slot.pointee.environment = environment
+            slot.pointee.hasOwnToken = true
+            slot.pointee.setRegistrationTimeFromRecord()
+            records.setToken(of: index, registering: command.token, from: value)
+        }
+    }
+
+    /// Writes the default id of a command without one: topic, partition and offset. Called when the id is
+    /// first needed, because most commands are replaced earlier.
+    mutating func completeIdentifier(of record: UInt32) {
+        let slot = records.mutableAddress(of: record)
+        guard slot.pointee.kind == .command, slot.pointee.commandIdentifier.count == 0 else { return }
+        let writtenByteCount = DefaultIdentifier.write(
+            topic: configuration.name(of: slot.pointee.topic),
+            partition: slot.pointee.sourcePartition,
+            offset: slot.pointee.sourceOffset,
+            into: slot.pointee.block.base + Int(slot.pointee.commandIdentifier.offset)
+        )
+        slot.pointee.commandIdentifier.count = UInt32(writtenByteCount)
+    }
+
+    mutating func fill(
+        _ index: UInt32,
+        with registration: Registration,
+        from value: UnsafeRawBufferPointer,
+        trace: UnsafeRawBufferPointer
+    ) {
+        let slot = records.mutableAddress(of: index)
+        slot.pointee.kind = .registration
+        slot.pointee.environment = registration.environment
+        slot.pointee.registeredAtMilliseconds = registration.registeredAtMilliseconds
+        let otherBytes = trace.count + BlockRoom.reasonBytes
+        var writer: RecordBlockWriter
+        switch registration.kind {
+        case .activity(let activity):
+            let textBytes = Int(activity.activity.range.count) + activity.audienceCount * AudienceList.digestBytes
+            writer = RecordBlockWriter(block: records.allocateBlock(textBytes + otherBytes))
+            slot.pointee.subject = writer.append(activity.activity, from: value)
+            slot.pointee.audiences = writer.appendDigests(
+                of: activity.audiences,
+                count: activity.audienceCount,
+                from: value
+            )
+            records.setToken(of: index, registering: activity.token, from: value)
+            slot.pointee.frequentUpdates = activity.frequentUpdates
+            slot.pointee.shownVersion = activity.shownVersion
+        case .pushToStart(let start):
+            let textBytes =
+                Int(start.device.range.count) + Int(start.attributesType.range.count)
+                + start.audienceCount * AudienceList.digestBytes
+            writer = RecordBlockWriter(block: records.allocateBlock(textBytes + otherBytes))
+            slot.pointee.device = writer.append(start.device, from: value)
+            slot.pointee.attributesType = writer.append(start.attributesType, from: value)
+            slot.pointee.audiences = writer.appendDigests(of: start.audiences, count: start.audienceCount, from: value)
+            records.setToken(of: index, registering: start.token, from: value)
+            slot.pointee.supportsChannels = start.supportsChannels
+        }
+        slot.pointee.block = writer.block
+        slot.pointee.trace = writer.append(trace)
+        slot.pointee.reason = writer.reserve(BlockRoom.reasonBytes)
+    }
+
+    /// Returns when a start expires, UNIX seconds: `startSeconds` of its policy after its timestamp, or at its own
+    /// expiration if that is earlier.
+    private func expiration(ofStart command: Command, _ slot: UnsafeMutablePointer<RecordSlot>) -> Int64 {
+        AgeRules.startExpiration(
+            timestamp: command.version.timestamp,
+            expiration: command.expiration,
+            startSeconds: policies[slot.pointee.policy].startSeconds
+        )
+    }
+
+    /// Returns the default priority: 5 for an update without an alert, otherwise 10.
+    private static func priority(of command: Command) -> UInt8 {
+        command.event == .update && !command.hasAlert ? 5 : 10
+    }
+}
+
+/// The id of a command that brings none: `topic/partition/offset` of the record from which it was first read.
+enum DefaultIdentifier {
+    /// A Kafka topic's name has at most 249 bytes. The partition takes at most 11 bytes, the offset 20.
+    static let bytesMax = bytesMax(topicBytes: 249)
+
+    static func bytesMax(topic: [UInt8]) -> Int { bytesMax(topicBytes: min(topic.count, 249)) }
+    private static func bytesMax(topicBytes: Int) -> Int { topicBytes + 1 + 11 + 1 + 20 }
+
+    static func write(topic: [UInt8], partition: Int32, offset: Int64, into target: UnsafeMutableRawPointer) -> Int {
+        var position = min(topic.count, 249)
+        topic.withUnsafeBytes { name in
+            if let base = name.baseAddress { target.copyMemory(from: base, byteCount: position) }
+        }
+        position = append(UInt64(clamping: partition), to: target, at: position)
+        return append(UInt64(clamping: offset), to: target, at: position)
+    }
+
+    private static func append(_ number: UInt64, to target: UnsafeMutableRawPointer, at position: Int) -> Int {
+        var position = position
+        target.storeBytes(of: UInt8(ascii: "/"), toByteOffset: position, as: UInt8.self)
+        position += 1
+        var digits = 1
+        var rest = number / 10
+        while rest > 0 {
+            digits += 1
+            rest /= 10
+        }
+        rest = number
+        var digit = position + digits
+        repeat {
+            digit -= 1
+            target.storeBytes(of: UInt8(ascii: "0") + UInt8(rest % 10), toByteOffset: digit, as: UInt8.self)
+            rest /= 10
+        } while rest > 0
+        return position + digits
+    }
+}

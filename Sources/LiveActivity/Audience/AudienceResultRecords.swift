@@ -1,0 +1,260 @@
+/// The record for the results topic that says what became of a command to an audience in one range. Texts are
+/// plain bytes without escapes. They are borrowed until ``write(to:)`` has returned.
+public struct RangeResultRecord {
+    public var command: AudienceCommandReference
+    public var range: SegmentRange
+    public var members: MemberCounts
+    public var times: RoundTimes
+    /// Whether a newer version replaced this version before it had reached all members. The outcome is then
+    /// `superseded`, even if ``members`` counts no member as `superseded`.
+    public var isSuperseded = false
+
+    public init(command: AudienceCommandReference, range: SegmentRange, members: MemberCounts, times: RoundTimes) {
+        self.command = command
+        self.range = range
+        self.members = members
+        self.times = times
+    }
+
+    /// Appends the record. Absent fields are left out.
+    public func write(to writer: inout JSONWriter) {
+        command.writeBeginning(to: &writer)
+        writer.key("segments")
+        writer.append(UInt8(ascii: "["))
+        writer.integer(Int64(range.firstSegment))
+        writer.append(UInt8(ascii: ","))
+        writer.integer(Int64(range.firstSegment + range.segmentCount - 1))
+        writer.append(UInt8(ascii: "]"))
+        writer.roundMembers(members, isSuperseded: isSuperseded)
+        command.writeEnd(times, to: &writer)
+    }
+}
+
+/// The record for the results topic with the totals of a command to an audience. It is written when all
+/// ranges and broadcasts of the command are finished.
+public struct AudienceResultRecord {
+    public var command: AudienceCommandReference
+    public var members: MemberCounts
+    /// The number of broadcasts for each outcome; all 0 for a command that is not broadcast.
+    public var broadcasts = MemberCounts()
+    /// Why the audience lacked a channel that it should have, in one environment or both; nil if it lacked none.
+    public var channelAbsence: ChannelAbsence?
+    public var times: RoundTimes
+    /// Whether a newer version replaced this version in the range or broadcast that finished last. The
+    /// outcome is then `superseded`.
+    public var isSuperseded = false
+    /// Whether the command asked for priority 10 and Redis granted 5 for the members without frequent updates, for
+    /// those with them, or for both, because a budget was used up.
+    public var isDemoted = false
+    /// Whether the members got the state without its alert, because the alert was too old.
+    public var isAlertExpired = false
+    /// The names of the dropped fields, as in ``ResultRecord/droppedFieldNames``.
+    public var droppedFieldNames = UnsafeRawBufferPointer(start: nil, count: 0)
+    /// The `aps.timestamp` that was sent, UNIX seconds.
+    public var timestamp: Int64
+    /// The number of ranges into which the members were divided. Each range has a result of its own.
+    public var rangeCount: Int
+    /// The timestamp of the command's record in Kafka, and the time of its admission: UNIX milliseconds, each
+    /// -1 if not known.
+    public var recordMilliseconds: Int64 = -1
+    public var admittedMilliseconds: Int64 = -1
+
+    public init(
+        command: AudienceCommandReference,
+        members: MemberCounts,
+        times: RoundTimes,
+        timestamp: Int64,
+        rangeCount: Int
+    ) {
+        self.command = command
+        self.members = members
+        self.times = times
+        self.timestamp = timestamp
+        self.rangeCount = rangeCount
+    }
+
+    /// Appends the record. Absent fields are left out.
+    public func write(to writer: inout JSONWriter) {
+        command.writeBeginning(to: &writer)
+        writer.roundMembers(members, isSuperseded: isSuperseded)
+        if broadcasts.total > 0 { writer.outcomes("broadcasts", broadcasts) }
+        if let channelAbsence {
+            writer.key("channel")
+            writer.string("none")
+            writer.key("channelReason")
+            writer.string(channelAbsence.name)
+        }
+        writer.member("ranges", Int64(rangeCount))
+        if isAlertExpired {
+            writer.key("reason")
+            writer.string("alertExpired")
+        }
+        if isDemoted {
+            writer.key("demoted")
+            writer.boolean(true)
+        }
+        writer.droppedFields(droppedFieldNames)
+        writer.member("timestamp", timestamp)
+        command.writeEnd(
+            times,
+            recordMilliseconds: recordMilliseconds,
+            admittedMilliseconds: admittedMilliseconds,
+            to: &writer
+        )
+    }
+}
+
+/// The record for the results topic that says what became of a command's broadcast to one channel.
+public struct BroadcastResultRecord {
+    public var command: AudienceCommandReference
+    public var channel: AudienceChannel
+    public var outcome: MemberOutcome
+    /// The HTTP status of APNs' last answer; 0 without an answer.
+    public var status: UInt16 = 0
+    /// The reason in this answer; empty if it has none, or if the broadcast has not failed.
+    public var reason: UnsafeRawBufferPointer
+    /// What an operator can do about the reason; empty if there is no advice.
+    public var advice: StaticString = ""
+    /// The names of the dropped fields, as in ``ResultRecord/droppedFieldNames``.
+    public var droppedFieldNames = UnsafeRawBufferPointer(start: nil, count: 0)
+    public var times: RoundTimes
+
+    public init(
+        command: AudienceCommandReference,
+        channel: AudienceChannel,
+        outcome: MemberOutcome,
+        reason: UnsafeRawBufferPointer,
+        times: RoundTimes
+    ) {
+        self.command = command
+        self.channel = channel
+        self.outcome = outcome
+        self.reason = reason
+        self.times = times
+    }
+
+    /// Appends the record. Absent fields are left out.
+    public func write(to writer: inout JSONWriter) {
+        command.writeBeginning(to: &writer)
+        channel.identifier.withBytes { writer.member("channel", $0) }
+        writer.key("environment")
+        writer.string(channel.environment.name)
+        writer.key("outcome")
+        writer.string(outcome.name)
+        if status != 0 { writer.member("status", Int64(status)) }
+        if !reason.isEmpty { writer.member("reason", reason) }
+        if advice.utf8CodeUnitCount > 0 {
+            writer.key("advice")
+            writer.string(advice)
+        }
+        writer.droppedFields(droppedFieldNames)
+        command.writeEnd(times, to: &writer)
+    }
+}
+
+/// The parts of a result that name its command: the command's id, app, audience and source.
+public struct AudienceCommandReference {
+    /// The command's `id`. If it is absent, the result names the command by its place,
+    /// `topic/partition/offset`.
+    public var identifier: UnsafeRawBufferPointer?
+    public var app: UnsafeRawBufferPointer
+    /// The audience's id; nil for a command that names a channel instead.
+    public var audience: UnsafeRawBufferPointer?
+    /// The place from which the command was read: topic, partition and offset.
+    public var sourceTopic: UnsafeRawBufferPointer
+    public var sourcePartition: Int32
+    public var sourceOffset: Int64
+
+    public init(
+        identifier: UnsafeRawBufferPointer?,
+        app: UnsafeRawBufferPointer,
+        audience: UnsafeRawBufferPointer?,
+        sourceTopic: UnsafeRawBufferPointer,
+        sourcePartition: Int32,
+        sourceOffset: Int64
+    ) {
+        self.identifier = identifier
+        self.app = app
+        self.audience = audience
+        self.sourceTopic = sourceTopic
+        self.sourcePartition = sourcePartition
+        self.sourceOffset = sourceOffset
+    }
+
+    /// Writes the beginning of a result: the fields that name its command.
+    fileprivate func writeBeginning(to writer: inout JSONWriter) {
+        writer.beginObject()
+        writer.commandName(identifier, topic: sourceTopic, partition: sourcePartition, offset: sourceOffset)
+        writer.member("app", app)
+        writer.member("audience", audience)
+    }
+
+    /// Writes the end of a result: its source and its times. Leaves out times of -1, which are not known.
+    fileprivate func writeEnd(
+        _ times: RoundTimes,
+        recordMilliseconds: Int64 = -1,
+        admittedMilliseconds: Int64 = -1,
+        to writer: inout JSONWriter
+    ) {
+        writer.source(topic: sourceTopic, partition: sourcePartition, offset: sourceOffset)
+        writer.key("times")
+        writer.beginObject()
+        if recordMilliseconds >= 0 { writer.member("record", recordMilliseconds) }
+        if admittedMilliseconds >= 0 { writer.member("admitted", admittedMilliseconds) }
+        if times.firstResponseMilliseconds >= 0 { writer.member("first", times.firstResponseMilliseconds) }
+        if times.lastResponseMilliseconds >= 0 { writer.member("last", times.lastResponseMilliseconds) }
+        writer.endObject()
+        writer.endObject()
+    }
+}
+
+extension MemberCounts {
+    /// The outcome of a command that follows from its counts: `superseded` if at least one member has this outcome,
+    /// else `expired` if at least one has that, else `started` if at least one has that, else `delivered`.
+    public var outcome: RoundOutcome {
+        if self[.superseded] > 0 { return .superseded }
+        if self[.expired] > 0 { return .expired }
+        return self[.started] > 0 ? .started : .delivered
+    }
+}
+
+/// The outcome of a command to an audience, in one range or over all its ranges.
+public enum RoundOutcome: UInt8, CaseIterable, Sendable, BitwiseCopyable {
+    /// Every member has an outcome, and none is `superseded`, `expired` or `started`. The counts say how many members
+    /// had each outcome.
+    case delivered
+    /// A newer version replaced this one before it had reached all members.
+    case superseded
+    /// The command expired before it had reached all members.
+    case expired
+    /// The command is a start to devices, and the lanes have produced commands for devices of the audience. Each of
+    /// these commands has its own result.
+    case started
+
+    /// The name in result records.
+    public var name: StaticString {
+        switch self {
+        case .delivered: "delivered"
+        case .superseded: "superseded"
+        case .expired: "expired"
+        case .started: "started"
+        }
+    }
+}
+
+extension JSONWriter {
+    fileprivate mutating func roundMembers(_ members: MemberCounts, isSuperseded: Bool) {
+        key("outcome")
+        string(isSuperseded ? RoundOutcome.superseded.name : members.outcome.name)
+        outcomes("members", members)
+    }
+
+    fileprivate mutating func outcomes(_ name: StaticString, _ counts: MemberCounts) {
+        key(name)
+        beginObject()
+        for outcome in MemberOutcome.allCases where counts[outcome] > 0 {
+            member(outcome.name, Int64(counts[outcome]))
+        }
+        endObject()
+    }
+}

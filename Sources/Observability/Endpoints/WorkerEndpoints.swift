@@ -1,0 +1,128 @@
+import Glibc
+import HTTP
+import Logging
+import Reactor
+
+/// The four pages of a worker. Used only on the server's thread.
+final class WorkerEndpoints: HTTPRequestHandler, TimerHandler {
+    /// The time between two samples of the metrics. Rates are computed from the samples.
+    static let sampleIntervalMilliseconds: Int64 = 5_000
+
+    private let registry: MetricRegistry
+    private let host: String
+    /// Unowned, to avoid a reference cycle: the loop's timer owns these pages.
+    private unowned let loop: EventLoop
+    private var log: KindLog
+    private var totalsHistory = TotalsHistory()
+    private var processHistory: [(milliseconds: Int64, reading: ProcessReading)] = []
+    private var startedAtMilliseconds: Int64?
+
+    init(registry: MetricRegistry, logger: Logger, loop: EventLoop) {
+        self.registry = registry
+        self.loop = loop
+        log = KindLog(logger: logger, events: registry.events)
+        host = Self.hostName()
+        _ = loop.schedule(afterMilliseconds: 0, handler: self, tag: 0)
+    }
+
+    func answer(_ exchange: HTTPExchange) -> HTTPResponse? {
+        let head = exchange.head
+        guard head.method == "GET" || head.method == "HEAD" else {
+            var response = HTTPResponse.plain(405)
+            response.allow = "GET, HEAD"
+            return response
+        }
+        let nowMilliseconds = loop.nowMilliseconds
+        switch head.path {
+        case "/metrics": return metricsResponse(nowMilliseconds: nowMilliseconds)
+        case "/livez": return Self.response(for: livenessReport(nowMilliseconds: nowMilliseconds))
+        case "/readyz": return Self.response(for: readinessReport(nowMilliseconds: nowMilliseconds))
+        case "/statusz": return statusResponse(as: StatusFormat(head), nowMilliseconds: nowMilliseconds)
+        case "/": return HTTPResponse(status: 200, text: "/metrics\n/livez\n/readyz\n/statusz\n")
+        default: return .plain(404)
+        }
+    }
+
+    func refusal(status: Int) -> HTTPResponse {
+        let isWritten = log.log(
+            .httpFailed,
+            nowMilliseconds: loop.nowMilliseconds,
+            wallMilliseconds: loop.wallMilliseconds,
+            ["status": "\(status)"]
+        )
+        if !isWritten { registry.events.countSuppressedWithoutMetrics(.httpFailed) }
+        return .plain(status)
+    }
+
+    func timerFired(tag: UInt64) {
+        let nowMilliseconds = loop.nowMilliseconds
+        if startedAtMilliseconds == nil { startedAtMilliseconds = nowMilliseconds }
+        totalsHistory.append(registry.totals(nowMilliseconds: nowMilliseconds))
+        if processHistory.count == TotalsHistory.samplesMax { processHistory.removeFirst() }
+        processHistory.append((nowMilliseconds, .now()))
+        _ = loop.schedule(afterMilliseconds: Self.sampleIntervalMilliseconds, handler: self, tag: 0)
+    }
+
+    private func uptimeMilliseconds(_ nowMilliseconds: Int64) -> Int64 {
+        startedAtMilliseconds.map { max(0, nowMilliseconds - $0) } ?? 0
+    }
+
+    private func metricsResponse(nowMilliseconds: Int64) -> HTTPResponse {
+        let exposition = Exposition(
+            registry.totals(nowMilliseconds: nowMilliseconds),
+            labels: registry.labels,
+            condition: registry.condition.current,
+            process: .now()
+        )
+        return HTTPResponse(status: 200, contentType: Exposition.contentType, text: exposition.text)
+    }
+
+    private func livenessReport(nowMilliseconds: Int64) -> HealthReport {
+        .liveness(
+            silences: registry.threads.map { ($0.thread, $0.silenceMilliseconds(nowMilliseconds: nowMilliseconds)) },
+            uptimeMilliseconds: uptimeMilliseconds(nowMilliseconds)
+        )
+    }
+
+    private func readinessReport(nowMilliseconds: Int64) -> HealthReport {
+        let condition = registry.condition.current
+        return .readiness(
+            condition,
+            isEveryKeyRefused: condition.isEveryKeyRefused(of: registry.labels),
+            uptimeMilliseconds: uptimeMilliseconds(nowMilliseconds)
+        )
+    }
+
+    private static func response(for report: HealthReport) -> HTTPResponse {
+        HTTPResponse(status: report.isPassed ? 200 : 503, text: report.text)
+    }
+
+    private func statusResponse(as format: StatusFormat, nowMilliseconds: Int64) -> HTTPResponse {
+        var wall = timespec()
+        clock_gettime(CLOCK_REALTIME, &wall)
+        let earlierTotals = totalsHistory.totalsBeforeWindow(nowMilliseconds: nowMilliseconds)
+        let builder = StatusBuilder(
+            labels: registry.labels,
+            window: MetricWindow(current: registry.totals(nowMilliseconds: nowMilliseconds), earlier: earlierTotals),
+            process: .now(),
+            processBefore: processHistory.first { $0.milliseconds == earlierTotals?.takenAtMilliseconds }?.reading,
+            condition: registry.condition.current,
+            events: registry.events.loggedEvents,
+            channelCounts: registry.channels.currentCounts,
+            wallMilliseconds: Int64(wall.tv_sec) * 1_000 + Int64(wall.tv_nsec) / 1_000_000
+        )
+        let report = builder.report(host: host, uptimeMilliseconds: uptimeMilliseconds(nowMilliseconds))
+        return switch format {
+        case .text: HTTPResponse(status: 200, text: StatusText.text(report))
+        case .html: HTTPResponse(status: 200, contentType: StatusPage.contentType, text: StatusPage.html(report))
+        case .json:
+            HTTPResponse(status: 200, contentType: StatusDocument.contentType, text: StatusDocument.json(report))
+        }
+    }
+
+    private static func hostName() -> String {
+        var bytes = [CChar](repeating: 0, count: 256)
+        guard gethostname(&bytes, bytes.count - 1) == 0 else { return "?" }
+        return String(decoding: bytes.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
+    }
+}

@@ -1,0 +1,127 @@
+import Logging
+
+/// Remembers which warnings and errors were written. Lines of the same kind with the same fields, apart from the lane
+/// and the connection, are about one subject. If a retry fails again for the same reason, the lines about this subject
+/// are written at growing intervals.
+///
+/// A failure is all subjects with the same kind and pool. A line that reports a recovery ends the failure.
+struct LogRepetitionLimiter {
+    /// The first interval between two lines about one subject. Each further interval is twice as long, up to
+    /// `intervalMillisecondsMax`. If no line about the subject comes for `intervalMillisecondsMax`, the intervals begin
+    /// again with the first.
+    static let firstIntervalMilliseconds: Int64 = 2_000
+    static let intervalMillisecondsMax: Int64 = 60_000
+    /// The most subjects that are remembered. A new subject replaces the one whose last line is oldest.
+    static let subjectsMax = 64
+    /// The most failures that are remembered although new subjects have replaced theirs. The line that reports the end
+    /// of such a failure is still written.
+    static let replacedFailuresMax = 1_024
+
+    private struct Failure: Hashable {
+        var kind: LogKind
+        /// The pool that the lines are about; nil: they name no pool. A recovery ends only failures of its own pool.
+        var pool: String?
+
+        init(_ kind: LogKind, _ fields: Logger.Metadata) {
+            self.kind = kind
+            pool = fields["pool"].map { "\($0)" }
+        }
+    }
+
+    private struct Subject {
+        var failure: Failure
+        var digest: Int
+        var lastSeenMilliseconds: Int64
+        var nextLineMilliseconds: Int64
+        var intervalMilliseconds: Int64
+        var suppressedCount: UInt64 = 0
+    }
+
+    private var subjects: [Subject] = []
+    /// Failures whose subjects were replaced, each with the number of lines left out.
+    private var replacedFailures: [Failure: UInt64] = [:]
+
+    init() { subjects.reserveCapacity(Self.subjectsMax) }
+
+    /// Decides whether a line is written.
+    ///
+    /// - Returns: nil if the line is left out. Otherwise how many lines were left out since the last written
+    ///   line about its subject, or about its failure if the subject was replaced.
+    mutating func permit(_ kind: LogKind, _ fields: Logger.Metadata, nowMilliseconds: Int64) -> UInt64? {
+        let digest = Self.digest(kind, fields)
+        guard let index = subjects.firstIndex(where: { $0.digest == digest && $0.failure.kind == kind }) else {
+            add(
+                Subject(
+                    failure: Failure(kind, fields),
+                    digest: digest,
+                    lastSeenMilliseconds: nowMilliseconds,
+                    nextLineMilliseconds: nowMilliseconds + Self.firstIntervalMilliseconds,
+                    intervalMilliseconds: Self.firstIntervalMilliseconds
+                )
+            )
+            return takeSuppressedOfReplaced(Failure(kind, fields))
+        }
+        var subject = subjects[index]
+        defer { subjects[index] = subject }
+        let isRare = nowMilliseconds - subject.lastSeenMilliseconds >= Self.intervalMillisecondsMax
+        subject.lastSeenMilliseconds = nowMilliseconds
+        guard nowMilliseconds >= subject.nextLineMilliseconds else {
+            subject.suppressedCount &+= 1
+            return nil
+        }
+        subject.intervalMilliseconds =
+            isRare
+            ? Self.firstIntervalMilliseconds
+            : min(subject.intervalMilliseconds * 2, Self.intervalMillisecondsMax)
+        subject.nextLineMilliseconds = nowMilliseconds + subject.intervalMilliseconds
+        defer { subject.suppressedCount = 0 }
+        return subject.suppressedCount
+    }
+
+    /// Forgets failures that have ended, so that the next failure is written at once.
+    ///
+    /// - Returns: how many lines about them were left out since the last written line; nil if none of them
+    ///   was remembered.
+    mutating func forget(_ kinds: [LogKind], _ fields: Logger.Metadata) -> UInt64? {
+        let failures = kinds.map { Failure($0, fields) }
+        let suppressedCounts =
+            subjects.filter { failures.contains($0.failure) }.map(\.suppressedCount)
+            + failures.compactMap { replacedFailures.removeValue(forKey: $0) }
+        guard !suppressedCounts.isEmpty else { return nil }
+        subjects.removeAll { failures.contains($0.failure) }
+        return suppressedCounts.reduce(0, &+)
+    }
+
+    /// Returns how many lines were left out about a failure whose subject was replaced, and resets the
+    /// number. The failure is remembered until a line reports its end.
+    private mutating func takeSuppressedOfReplaced(_ failure: Failure) -> UInt64 {
+        guard let suppressedCount = replacedFailures[failure] else { return 0 }
+        replacedFailures[failure] = 0
+        return suppressedCount
+    }
+
+    private mutating func add(_ subject: Subject) {
+        guard subjects.count == Self.subjectsMax,
+            let oldestIndex = subjects.indices.min(by: {
+                subjects[$0].lastSeenMilliseconds < subjects[$1].lastSeenMilliseconds
+            })
+        else { return subjects.append(subject) }
+        let oldestSubject = subjects[oldestIndex]
+        if replacedFailures.count < Self.replacedFailuresMax || replacedFailures[oldestSubject.failure] != nil {
+            replacedFailures[oldestSubject.failure, default: 0] &+= oldestSubject.suppressedCount
+        }
+        subjects[oldestIndex] = subject
+    }
+
+    /// Returns a digest of a line's kind and fields, without its lane and its connection. So lines of several lanes and
+    /// connections may have the same subject.
+    private static func digest(_ kind: LogKind, _ fields: Logger.Metadata) -> Int {
+        var hasher = Hasher()
+        hasher.combine(kind)
+        for (name, value) in fields.sorted(by: { $0.key < $1.key }) where name != "lane" && name != "connection" {
+            hasher.combine(name)
+            hasher.combine("\(value)")
+        }
+        return hasher.finalize()
+    }
+}

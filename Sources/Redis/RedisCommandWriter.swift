@@ -1,0 +1,87 @@
+import Numbers
+
+/// Writes Redis commands (RESP) into memory of the caller: the output of a stream, or a buffer that collects
+/// calls. The memory must have room for all that is written.
+public struct RedisCommandWriter {
+    /// The maximum number of bytes that an argument has besides its content: its length line and the line ends.
+    public static let argumentOverheadBytes = 16
+
+    private let base: UnsafeMutableRawPointer
+    public private(set) var count = 0
+
+    /// Begins a command with this number of arguments.
+    public init(_ room: UnsafeMutableRawBufferPointer, argumentCount: Int) {
+        precondition(room.count >= Self.argumentOverheadBytes)
+        // Memory of a positive size has an address, so the pointer is not nil.
+        base = room.baseAddress.unsafelyUnwrapped
+        lengthLine(UInt8(ascii: "*"), argumentCount)
+    }
+
+    /// Appends arguments to a command whose first `count` bytes are already in the memory.
+    public init(_ memory: UnsafeMutableRawBufferPointer, continuingAt count: Int) {
+        precondition(memory.count - count >= Self.argumentOverheadBytes)
+        base = memory.baseAddress.unsafelyUnwrapped
+        self.count = count
+    }
+
+    public mutating func verbatim(_ bytes: UnsafeRawBufferPointer) {
+        UnsafeMutableRawBufferPointer(start: base + count, count: bytes.count).copyMemory(from: bytes)
+        count += bytes.count
+    }
+
+    public mutating func argument(_ bytes: UnsafeRawBufferPointer) {
+        argument(count: bytes.count) { $0.verbatim(bytes) }
+    }
+
+    public mutating func argument(number: Int) {
+        argument(count: Decimal.digitCount(of: UInt64(number))) { $0.decimal(number) }
+    }
+
+    public mutating func argument(letter: UInt8) {
+        argument(count: 1) { $0.byte(letter) }
+    }
+
+    public mutating func emptyArgument() {
+        argument(count: 0) { _ in }
+    }
+
+    /// Writes an argument that `body` composes from several parts.
+    ///
+    /// - Parameter count: the number of bytes that `body` must write in all.
+    @inline(__always)
+    public mutating func argument(count: Int, _ body: (inout RedisCommandWriter) -> Void) {
+        lengthLine(UInt8(ascii: "$"), count)
+        let end = self.count + count
+        body(&self)
+        precondition(self.count == end, "an argument has as many bytes as its length line says")
+        lineEnd()
+    }
+
+    public mutating func byte(_ byte: UInt8) {
+        base.storeBytes(of: byte, toByteOffset: count, as: UInt8.self)
+        count += 1
+    }
+
+    /// Lets `body` write exactly `count` bytes at the pointer that it gets.
+    @inline(__always)
+    public mutating func bytes(_ count: Int, _ body: (UnsafeMutableRawPointer) -> Void) {
+        body(base + self.count)
+        self.count += count
+    }
+
+    private mutating func lengthLine(_ type: UInt8, _ length: Int) {
+        byte(type)
+        decimal(length)
+        lineEnd()
+    }
+
+    private mutating func decimal(_ number: Int) {
+        let digits = Decimal.digitCount(of: UInt64(number))
+        bytes(digits) { Decimal.write(UInt64(number), digits: digits, to: $0) }
+    }
+
+    private mutating func lineEnd() {
+        byte(0x0D)
+        byte(0x0A)
+    }
+}

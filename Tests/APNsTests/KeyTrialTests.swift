@@ -1,0 +1,221 @@
+import COpenSSL
+import Glibc
+import Reactor
+import Testbed
+import Testing
+
+@testable import APNs
+
+/// A new signing key is offered to the source of provider tokens, and a pool tries it.
+@Suite(.ownThread) struct KeyTrialTests {
+    /// A new key is first tried on a separate connection. When APNs accepts the key, both old connections are replaced.
+    @Test func `A new key is tried and then replaces the old one`() throws {
+        let fixture = try PoolFixture {
+            $0.connectionsMax = 2
+            $0.connectionsMin = 2
+        }
+        fixture.server.respond = { _ in .accepted }
+        fixture.warmUp(connections: 2)
+        let newKeyPath = Shared.keyPath("Next.p8")
+        try writeFile(newKeyPath, privateKeyPEM(curve: NID_X9_62_prime256v1), mode: 0o600)
+        try fixture.pool.tokenSource.offer(SigningKey(path: newKeyPath), keyIdentifier: "NEXTKEY000")
+        #expect(fixture.pool.tokenSource.keyStatus.candidateIdentifier == "NEXTKEY000")
+        var tag: UInt64 = 0
+        fixture.turn(until: {
+            if fixture.submit(tag) { tag += 1 }
+            fixture.loop.turn(waitMilliseconds: 1)
+            return fixture.pool.connections.count == 2
+                && fixture.pool.connections.allSatisfy { $0.token?.keyGeneration == 1 && $0.phase == .open }
+        })
+        fixture.turn(until: { fixture.pool.pushesInFlight == 0 })
+        #expect(
+            fixture.pool.tokenSource.keyStatus
+                == ProviderTokenSource.KeyStatus(keyIdentifier: "NEXTKEY000", candidateIdentifier: nil, refusal: nil)
+        )
+        #expect(fixture.recorder.count(.answered) == fixture.recorder.responses)
+        #expect(fixture.recorder.answeredOnceCount == fixture.recorder.responses)
+        #expect(fixture.recorder.retirementCauses == [.providerToken, .providerToken])
+        // Each connection carried at least one push.
+        #expect(fixture.server.connections.allSatisfy { $0.requests > 0 })
+    }
+
+    /// APNs may send a 429, 500 or 503 before it has checked the provider token. Such a response proves nothing about
+    /// the key, so the key stays the candidate.
+    @Test(
+        arguments: [
+            (503, "ServiceUnavailable", false), (500, "InternalServerError", false), (429, "TooManyRequests", false),
+            (429, "TooManyProviderTokenUpdates", false), (410, "Unregistered", true), (400, "BadDeviceToken", true),
+        ]
+    )
+    func `Only an answer that depends on the token proves its key`(status: Int, reason: String, isProof: Bool) throws {
+        let fixture = try PoolFixture()
+        fixture.warmUp()
+        let firstConnection = fixture.server.connections[0]
+        fixture.server.respond = {
+            $0.connection === firstConnection ? .accepted : .status(status, reason: reason)
+        }
+        let newKeyPath = Shared.keyPath("Trial\(status)\(reason).p8")
+        try writeFile(newKeyPath, privateKeyPEM(curve: NID_X9_62_prime256v1), mode: 0o600)
+        try fixture.pool.tokenSource.offer(SigningKey(path: newKeyPath), keyIdentifier: "NEXTKEY000")
+        var tag: UInt64 = 0
+        var isTried = false
+        fixture.recorder.onResponse = { if $0.connection != 1 { isTried = true } }
+        fixture.turn(until: {
+            if fixture.submit(tag) { tag += 1 }
+            return isTried
+        })
+        let status = fixture.pool.tokenSource.keyStatus
+        #expect(status.keyIdentifier == (isProof ? "NEXTKEY000" : "ABC123DEFG"))
+        #expect(status.candidateIdentifier == (isProof ? nil : "NEXTKEY000"))
+        #expect(status.refusal == nil)
+        // The first attempt may have proven nothing. The new key is then used as soon as APNs has accepted
+        // one push.
+        fixture.server.respond = { _ in .accepted }
+        fixture.turn(until: {
+            if fixture.submit(tag) { tag += 1 }
+            return fixture.pool.tokenSource.keyStatus.keyIdentifier == "NEXTKEY000"
+        })
+        fixture.recorder.onResponse = nil
+    }
+
+    /// A pool that sends nothing cannot try the key, and leaves the trial to other pools.
+    @Test func `An idle pool tries no key`() throws {
+        let fixture = try PoolFixture()
+        fixture.warmUp()
+        let newKeyPath = Shared.keyPath("Idle.p8")
+        try writeFile(newKeyPath, privateKeyPEM(curve: NID_X9_62_prime256v1), mode: 0o600)
+        // Waits for the end of the sizing interval in which the pool sent its first push. In the next interval the
+        // pool is idle.
+        fixture.turn(until: { fixture.pool.interval.pushesEnded == 0 })
+        try fixture.pool.tokenSource.offer(SigningKey(path: newKeyPath), keyIdentifier: "NEXTKEY000")
+        let began = fixture.pool.intervalBeganMilliseconds
+        fixture.turn(until: { fixture.pool.intervalBeganMilliseconds != began })
+        #expect(fixture.pool.trialToken == nil)
+        #expect(fixture.pool.tokenSource.takeTrialToken(unixSeconds: fixture.loop.wallMilliseconds / 1_000) != nil)
+    }
+
+    /// A second new key replaces the first one during the trial of the first one. The pool retires the connection of
+    /// this trial, although its push has no response yet.
+    @Test func `The connection of a dropped key is closed`() throws {
+        let fixture = try PoolFixture()
+        fixture.warmUp()
+        let firstConnection = fixture.server.connections[0]
+        // The trial gets no verdict, because its push is not answered.
+        fixture.server.respond = { $0.connection === firstConnection ? .accepted : nil }
+        let newKeyPath = Shared.keyPath("Forsaken.p8")
+        try writeFile(newKeyPath, privateKeyPEM(curve: NID_X9_62_prime256v1), mode: 0o600)
+        try fixture.pool.tokenSource.offer(SigningKey(path: newKeyPath), keyIdentifier: "NEXTKEY000")
+        var tag: UInt64 = 0
+        fixture.turn(until: {
+            if fixture.submit(tag) { tag += 1 }
+            return fixture.pool.connections.contains { $0.phase == .unauthenticated && $0.pushesInFlight == 1 }
+        })
+        try fixture.pool.tokenSource.offer(SigningKey(path: newKeyPath), keyIdentifier: "NEXTKEY001")
+        fixture.turn(until: { !fixture.recorder.retirementCauses.isEmpty })
+        #expect(fixture.recorder.retirementCauses == [.providerToken])
+        #expect(fixture.pool.connections.first { $0.phase == .draining }?.identifier == 2)
+    }
+
+    /// APNs refuses the key in use from the first push on. The next key replaces it, whether this pool or another pool
+    /// tries the next key.
+    @Test(arguments: [false, true]) func `A refused key is replaced by the next`(isProvenElsewhere: Bool) throws {
+        let fixture = try PoolFixture {
+            $0.breaker.forbiddenMax = 1
+            $0.breaker.probeMilliseconds = 20
+        }
+        let refusal = Reply.status(403, reason: "InvalidProviderToken")
+        fixture.server.respond = { _ in refusal }
+        fixture.pool.start()
+        var tag: UInt64 = 0
+        fixture.turn(until: {
+            if fixture.submit(tag) { tag += 1 }
+            return fixture.pool.breakerCause == .providerToken
+        })
+        let firstConnection = fixture.server.connections[0]
+        fixture.server.respond = { $0.connection === firstConnection ? refusal : .accepted }
+        let newKeyPath = Shared.keyPath("After\(isProvenElsewhere).p8")
+        try writeFile(newKeyPath, privateKeyPEM(curve: NID_X9_62_prime256v1), mode: 0o600)
+        let tokens = fixture.pool.tokenSource
+        try tokens.offer(SigningKey(path: newKeyPath), keyIdentifier: "NEXTKEY000")
+        if isProvenElsewhere {
+            tokens.endTrial(of: try #require(tokens.takeTrialToken(unixSeconds: Int64(time(nil)))), .accepted)
+        }
+        fixture.turn(until: {
+            if fixture.submit(tag) { tag += 1 }
+            return fixture.pool.breakerCause == nil
+        })
+        fixture.turn(until: { fixture.pool.pushesInFlight == 0 })
+        #expect(tokens.keyStatus.keyIdentifier == "NEXTKEY000" && tokens.keyStatus.refusal == nil)
+        #expect(fixture.recorder.answeredOnceCount == fixture.recorder.responses)
+    }
+
+    /// APNs refuses the new key. The trial costs one attempt of one push, and the old key stays in use.
+    @Test func `A refused key is dropped`() throws {
+        let fixture = try PoolFixture { $0.breaker.forbiddenMax = 1 }
+        fixture.warmUp()
+        let firstConnection = fixture.server.connections[0]
+        fixture.server.respond = {
+            $0.connection === firstConnection ? .accepted : .status(403, reason: "InvalidProviderToken")
+        }
+        let newKeyPath = Shared.keyPath("Wrong.p8")
+        try writeFile(newKeyPath, privateKeyPEM(curve: NID_X9_62_prime256v1), mode: 0o600)
+        try fixture.pool.tokenSource.offer(SigningKey(path: newKeyPath), keyIdentifier: "WRONGKEY00")
+        var tag: UInt64 = 0
+        fixture.turn(until: {
+            if fixture.submit(tag) { tag += 1 }
+            fixture.loop.turn(waitMilliseconds: 1)
+            return fixture.pool.tokenSource.keyStatus.refusal != nil
+        })
+        fixture.turn(until: { fixture.pool.pushesInFlight == 0 })
+        #expect(
+            fixture.pool.tokenSource.keyStatus
+                == ProviderTokenSource.KeyStatus(
+                    keyIdentifier: "ABC123DEFG",
+                    candidateIdentifier: nil,
+                    refusal: .invalidProviderToken
+                )
+        )
+        #expect(fixture.recorder.count(.notProcessed) == 1)
+        #expect(fixture.recorder.count(.answered) == fixture.recorder.responses - 1)
+        #expect(fixture.pool.breakerCause == nil)
+        #expect(fixture.submit(100_000))
+    }
+
+    /// No push tries the new key for so long that its token gets too old. APNs would refuse this token, but not the key.
+    @Test func `A new key is not refused because its token is too old`() throws {
+        let fixture = try PoolFixture()
+        fixture.warmUp()
+        let newKeyPath = Shared.keyPath("Late.p8")
+        try writeFile(newKeyPath, privateKeyPEM(curve: NID_X9_62_prime256v1), mode: 0o600)
+        let tokens = fixture.pool.tokenSource
+        try tokens.offer(SigningKey(path: newKeyPath), keyIdentifier: "NEXTKEY000")
+        var tag: UInt64 = 0
+        fixture.turn(until: {
+            let trialConnection = fixture.pool.connections.first { $0.trialToken != nil }
+            // Only these pushes make the pool try the key. The connection of the trial gets none of them.
+            if trialConnection == nil, fixture.pool.trialToken == nil, fixture.submit(tag) { tag += 1 }
+            return trialConnection?.phase == .unauthenticated && fixture.pool.pushesInFlight == 0
+        })
+        let connection = try #require(fixture.pool.connections.first { $0.trialToken != nil })
+        // Simulates a trial that began when the token was signed.
+        let beganAtSeconds = fixture.loop.wallMilliseconds / 1_000 - ProviderTokenTimes.ageSecondsMax
+        tokens.endTrial(of: try #require(connection.trialToken), .inconclusive)
+        let oldToken = try #require(tokens.takeTrialToken(unixSeconds: beganAtSeconds))
+        connection.trialToken = oldToken
+        connection.token = oldToken
+        connection.encoder.setAuthorization(oldToken.headerValue)
+        connection.tokenPinnedAtSeconds = beganAtSeconds
+        connection.tokenReviewAtMilliseconds = fixture.loop.wallMilliseconds
+        let oldAuthorization = "bearer " + oldToken.text
+        fixture.server.respond = {
+            $0.value("authorization") == oldAuthorization ? .status(403, reason: "ExpiredProviderToken") : .accepted
+        }
+        fixture.turn(until: {
+            if fixture.submit(tag) { tag += 1 }
+            return tokens.keyStatus.candidateIdentifier == nil
+        })
+        fixture.turn(until: { fixture.pool.pushesInFlight == 0 })
+        #expect(tokens.keyStatus.keyIdentifier == "NEXTKEY000" && tokens.keyStatus.refusal == nil)
+        #expect(fixture.recorder.count(.answered) == fixture.recorder.responses)
+    }
+}

@@ -1,0 +1,1 @@
+"""Tests of fan-outs that are disturbed, for example by a worker's death."""

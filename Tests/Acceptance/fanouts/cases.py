@@ -1,0 +1,285 @@
+"""The disturbances of fan-outs. Each case gets a scene whose members have joined and whose workers share the topics.
+It returns when it has sent its last command and caused its last disturbance."""
+
+import signal
+import time
+from dataclasses import dataclass, field
+from typing import Callable
+
+from fanouts.deployment import now
+from fanouts.redis_servers import Cluster, SentinelServers, SingleServer
+from processes import Failure, wait_until
+
+WORKERS = 3
+FANOUT_SECONDS = 90
+IDLE_SECONDS = 2
+POLL_SECONDS = 0.02
+REDIS_DOWN_SECONDS = 3
+"""How long Redis is unreachable, in seconds."""
+THAWED_SECONDS = 0.1
+"""How long Redis answers before it is frozen again, in seconds."""
+DISTURBED_SHARE_MAX = 0.95
+"""If more than this share of the members is reached, a fan-out is too near its end to be disturbed."""
+
+
+class Scene:
+    """What a case works with, and the figures that it records."""
+
+    def __init__(self, deployment, crowd, outcomes, group):
+        self.deployment, self.crowd, self.outcomes, self.group = deployment, crowd, outcomes, group
+        self.figures = {}
+
+    def start_workers(self, count=WORKERS):
+        workers = [self.deployment.worker(number) for number in range(1, count + 1)]
+        self.group.await_share(workers)
+        return workers
+
+    def wait_for_share(self, command, share):
+        """Waits until this share of the members shows a command's state, so that the fan-out has certainly begun."""
+        wanted = int(self.crowd.count * share)
+        wait_until(lambda: self.crowd.shown(command) >= wanted, FANOUT_SECONDS, f"{share:.0%} of the members", POLL_SECONDS)
+
+    def start_fanout(self, share=0.4):
+        """Sends the first command with its alert. Returns when this share of the members shows its state."""
+        first = self.crowd.command("Goal one")
+        self.wait_for_share(first, share)
+        return first
+
+    def record_incident(self, what, command):
+        """Records that an event happens now. Fails if the command's fan-out is already too near its end."""
+        self.crowd.incident(what)
+        share = self.crowd.shown(command) / self.crowd.count
+        if share > DISTURBED_SHARE_MAX:
+            raise Failure(f"{what}: {share:.0%} were reached, the fan-out was not in its middle")
+        self.figures[f"{what} at"] = f"{share:.0%} of the fan-out"
+
+    def wait_for_end(self):
+        """Waits until every command has its result, or for `FANOUT_SECONDS`. Then waits until no further result or push
+        comes, and records how many phones show the last state."""
+        began = time.monotonic()
+        last = self.crowd.commands[-1]
+        try:
+            wait_until(lambda: self.outcomes.final.keys() >= {c["command"] for c in self.crowd.commands}, FANOUT_SECONDS, "results")
+        except Failure:
+            self.figures["results"] = f"only of {sorted(self.outcomes.final)}"
+        wait_until(lambda: now() - self.outcomes.last_at > IDLE_SECONDS * 1_000, FANOUT_SECONDS, "no more results")
+        last_change = [self.crowd.report()["pushes"], time.monotonic()]
+
+        def is_quiet():
+            pushes = self.crowd.report()["pushes"]
+            if pushes != last_change[0]:
+                last_change[:] = [pushes, time.monotonic()]
+            return time.monotonic() - last_change[1] > IDLE_SECONDS
+
+        wait_until(is_quiet, FANOUT_SECONDS, "no more pushes", 0.2)
+        self.figures["done after"] = f"{time.monotonic() - began:.1f} s; {self.crowd.shown(last)} phones show {last['command']}"
+
+
+def play_undisturbed(scene):
+    """No disturbance: two commands, the second one after the result of the first."""
+    scene.crowd.command("Goal one")
+    wait_until(lambda: "goal-1" in scene.outcomes.final, FANOUT_SECONDS, "the first fan-out's result")
+    scene.crowd.command("Goal two")
+
+
+def overtake_at(share, is_same_second=False):
+    def play(scene):
+        first = scene.crowd.command("Goal one")
+        scene.wait_for_share(first, share)
+        scene.crowd.command(timestamp=first["timestamp"] if is_same_second else None)
+        if not is_same_second:
+            scene.record_incident("second command", first)
+
+    play.__doc__ = f"A second command{', of the same second,' if is_same_second else ''} when {share:.0%} have the first."
+    return play
+
+
+def kill_worker(scene):
+    """The worker with the most ranges is killed."""
+    first = scene.start_fanout()
+    victim = scene.deployment.busiest()
+    victim.kill()
+    scene.record_incident("kill", first)
+
+
+def kill_worker_then_send(scene):
+    """The worker with the most ranges is killed, and a second command comes before another worker has taken over."""
+    first = scene.start_fanout()
+    victim = scene.deployment.busiest()
+    victim.kill()
+    scene.record_incident("kill", first)
+    scene.crowd.command()
+
+
+def kill_all_workers(scene):
+    """All workers are killed, and new ones start."""
+    first = scene.start_fanout()
+    for worker in scene.deployment.workers.values():
+        worker.kill()
+    scene.record_incident("kill", first)
+    for worker in scene.deployment.workers.values():
+        worker.start()
+
+
+def add_worker(scene):
+    """A fourth worker joins."""
+    first = scene.start_fanout(0.2)
+    new_worker = scene.deployment.worker(4)
+    scene.group.await_share([*(worker for worker in scene.deployment.workers.values() if worker is not new_worker), new_worker])
+    scene.record_incident("join", first)
+
+
+def stop_worker(scene):
+    """The worker with the most ranges gets SIGTERM."""
+    first = scene.start_fanout(0.3)
+    leaver = scene.deployment.busiest()
+    leaver.process.signal(signal.SIGTERM)
+    scene.record_incident("leave", first)
+    scene.figures["stopped"] = f"after {leaver.await_end():.1f} s"
+
+
+def stop_worker_then_send(scene):
+    """The worker with the most ranges gets SIGTERM, and a second command arrives at once."""
+    first = scene.start_fanout(0.3)
+    leaver = scene.deployment.busiest()
+    leaver.process.signal(signal.SIGTERM)
+    scene.record_incident("leave", first)
+    scene.crowd.command("Goal two")
+    leaver.await_end()
+
+
+def freeze_worker(scene):
+    """A worker is frozen for longer than its session, and wakes when the others have finished a newer command."""
+    first = scene.start_fanout()
+    sleeper = scene.deployment.busiest()
+    sleeper.process.signal(signal.SIGSTOP)
+    scene.record_incident("freeze", first)
+    others = [worker for worker in scene.deployment.workers.values() if worker is not sleeper]
+    scene.group.await_share(others)
+    second = scene.crowd.command()
+    wait_until(lambda: second["command"] in scene.outcomes.final, FANOUT_SECONDS, "the second fan-out's result")
+    sleeper.process.signal(signal.SIGCONT)
+    scene.group.await_share([*others, sleeper])
+
+
+def restart_redis(scene):
+    """Redis is killed, and comes back with its data."""
+    first = scene.start_fanout()
+    scene.deployment.redis.kill()
+    scene.record_incident("redis killed", first)
+    scene.deployment.start_redis()
+
+
+def stop_redis_then_send(scene):
+    """Redis is killed, a second command comes, and some seconds later Redis is back with its data."""
+    first = scene.start_fanout()
+    scene.deployment.redis.kill()
+    scene.record_incident("redis killed", first)
+    scene.crowd.command("Goal two")
+    time.sleep(REDIS_DOWN_SECONDS)
+    scene.deployment.start_redis()
+
+
+def freeze_redis(scene):
+    """Four times, Redis does not answer for longer than workers wait for a reply."""
+    first = scene.crowd.command("Goal one")
+    for share in [0.2, 0.4, 0.6, 0.8]:
+        scene.wait_for_share(first, share)
+        scene.deployment.redis.freeze(1.4)
+        scene.record_incident("redis frozen", first)
+
+
+def wipe_redis(scene):
+    """Redis loses all data."""
+    first = scene.start_fanout()
+    scene.deployment.redis.wipe()
+    scene.record_incident("wipe", first)
+
+
+def wipe_redis_then_send(scene):
+    """Redis loses all data, and a second command comes at once."""
+    first = scene.start_fanout()
+    scene.deployment.redis.wipe()
+    scene.record_incident("wipe", first)
+    scene.crowd.command()
+
+
+def wipe_and_freeze_redis(scene):
+    """Redis loses all data. While workers read the registrations again, it twice does not answer for longer than they
+    wait."""
+    first = scene.start_fanout()
+    scene.deployment.redis.wipe()
+    scene.record_incident("wipe", first)
+    for _ in range(2):
+        time.sleep(THAWED_SECONDS)
+        scene.deployment.redis.freeze(1.2)
+
+
+def promote_replica(scene):
+    """The primary of Redis is killed, and its replica replaces it."""
+    first = scene.start_fanout()
+    scene.deployment.redis.kill()
+    scene.record_incident("redis killed", first)
+
+
+def promote_replica_then_send(scene):
+    """The primary of Redis is killed, and a second command comes before the replica has replaced it."""
+    first = scene.start_fanout()
+    scene.deployment.redis.kill()
+    scene.record_incident("redis killed", first)
+    scene.crowd.command("Goal two")
+
+
+CHANGED_MEMBERS = 200
+
+
+def change_members(scene):
+    """Some phones are dead. Others join, leave and get other tokens during the fan-out. Then a second command comes."""
+    crowd = scene.crowd
+    crowd.die(0, CHANGED_MEMBERS)
+    first = crowd.command("Goal one")
+    scene.wait_for_share(first, 0.3)
+    crowd.leave(CHANGED_MEMBERS, CHANGED_MEMBERS)
+    crowd.join(crowd.count, CHANGED_MEMBERS)
+    crowd.rotate(2 * CHANGED_MEMBERS, CHANGED_MEMBERS)
+    scene.record_incident("members have changed", first)
+    wait_until(lambda: first["command"] in scene.outcomes.final, FANOUT_SECONDS, "the first fan-out's result")
+    crowd.command()
+
+
+@dataclass(frozen=True)
+class Case:
+    play: Callable
+    joiner_count: int = 0
+    """The number of phones that join during the case."""
+    options: dict = field(default_factory=dict)
+    """Options for the judge."""
+    servers: type = SingleServer
+    """The form of Redis: one server, Sentinel or a cluster."""
+
+
+ALL = {
+    "quiet": Case(play_undisturbed),
+    "overtaken-10": Case(overtake_at(0.1)),
+    "overtaken-50": Case(overtake_at(0.5)),
+    "overtaken-90": Case(overtake_at(0.9)),
+    "same-second": Case(overtake_at(0.5, is_same_second=True)),
+    "membership": Case(change_members, joiner_count=CHANGED_MEMBERS),
+    "joined": Case(add_worker),
+    "left": Case(stop_worker),
+    "left-overtaken": Case(stop_worker_then_send),
+    "killed": Case(kill_worker),
+    "killed-overtaken": Case(kill_worker_then_send),
+    "all-killed": Case(kill_all_workers),
+    "frozen": Case(freeze_worker),
+    "redis-restarted": Case(restart_redis),
+    "redis-away": Case(stop_redis_then_send),
+    "redis-frozen": Case(freeze_redis),
+    "redis-emptied": Case(wipe_redis),
+    "redis-emptied-overtaken": Case(wipe_redis_then_send),
+    "redis-emptied-frozen": Case(wipe_and_freeze_redis),
+    "redis-promoted": Case(promote_replica, servers=SentinelServers),
+    "redis-promoted-overtaken": Case(promote_replica_then_send, servers=SentinelServers),
+    "redis-segment-promoted": Case(promote_replica, servers=Cluster),
+    "redis-segment-promoted-overtaken": Case(promote_replica_then_send, servers=Cluster),
+}

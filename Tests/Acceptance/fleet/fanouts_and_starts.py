@@ -1,0 +1,164 @@
+"""Fan-outs to an audience, and starts, which are in progress while a fleet is upgraded. Their pushes and results
+are judged here, separately from those of the load."""
+
+import json
+import os
+import time
+
+from fanouts.crowd import Crowd
+from fleet.deployment import APP, COMMANDS, REGISTRATIONS
+from fleet.load import REGISTRATIONS_PAGE, digest
+from fleet.topics import TopicWriter
+from processes import Failure, wait_until
+from recorded_runs.law_verdicts import EXAMPLES
+
+MEMBERS = 4_000
+GUESTS = 60
+STARTS_AT_ONCE = 5
+PACE = {"latencyMillisecondsMin": 100, "latencyMillisecondsMax": 100, "concurrentStreams": 20}
+"""With 20 streams and 100 ms for each answer, a connection carries 200 pushes a second, so a fan-out
+takes seconds."""
+UNDER_WAY_SECONDS = 20
+SETTLE_SECONDS = 60
+
+
+class FanoutsAndStarts:
+    """An audience of phones that the simulator stores in compact form, and other phones on which activities are
+    started. `results` has the results of both."""
+
+    def __init__(self, deployment, results):
+        self.deployment, self.results = deployment, results
+        self.fanouts_under_way = 0
+        self._starts = {}
+        """The digest of each start's state, by activity."""
+        self._crowd = Crowd(deployment, MEMBERS)
+        self._writer = TopicWriter(deployment, {"linger.ms": 5})
+        self._guests = [f"guest-{number}" for number in range(GUESTS)]
+        deployment.control("POST", "/phones", {"app": APP, "devices": self._guests})
+        self._guest_tokens = []
+        self._register_guests()
+        self._crowd.join()
+
+    def close(self):
+        self._crowd.close()
+
+    @property
+    def tokens(self):
+        """Returns every token that the members and the guests have registered."""
+        return self._guest_tokens + self._crowd.tokens
+
+    def _register_guests(self):
+        cursor, missing = 0, set(self._guests)
+        while missing:
+            page = self.deployment.control(
+                "GET", f"/registrations?since={cursor}&limit={REGISTRATIONS_PAGE}&waitMilliseconds=1000"
+            )
+            if page["next"] == cursor:
+                raise Failure(f"{len(missing)} phones have no push-to-start token")
+            for record in page["registrations"]:
+                if record["value"].get("device") in missing:
+                    missing.discard(record["value"]["device"])
+                    self._guest_tokens.append(record["value"]["token"])
+                    self._writer.write(REGISTRATIONS, record["key"], json.dumps(record["value"]))
+            cursor = page["next"]
+        self._writer.flush()
+
+    def begin(self):
+        """Sends a command to the audience, waits until it has reached some members, and then writes starts. Counts the
+        fan-out as under way unless it has already reached all members when the wait ends."""
+        command = self._crowd.command()
+        reached = 0
+
+        def has_begun():
+            nonlocal reached
+            reached = self._crowd.shown(command)
+            return reached > 0
+
+        wait_until(has_begun, UNDER_WAY_SECONDS, "a fan-out is under way")
+        for _ in range(STARTS_AT_ONCE):
+            self._start(self._guests[len(self._starts)])
+        self._writer.flush()
+        self.fanouts_under_way += reached < MEMBERS
+
+    def _start(self, guest):
+        state = json.dumps(
+            {
+                "driverName": "Ana", "driverPhoto": "person.crop.circle", "vehicleDescription": f"Bus for {guest}",
+                "eta": [811693220, 811693340], "status": "driverEnRoute", "distanceRemaining": 0.5,
+            },
+            separators=(",", ":"),
+        )
+        value = (
+            f'{{"id":"{guest}","app":"{APP}","activity":"{guest}","device":"{guest}","aps":{{"timestamp":{int(time.time())},'
+            f'"event":"start","attributes-type":"RideAttributes","attributes":{{"riderName":"{guest}","pickupLocation":"Museum Gate",'
+            f'"dropoffLocation":"North Station"}},"content-state":{state},"alert":{{"title":"Your ride","body":"{guest}"}}}}}}'
+        )
+        self._starts[guest] = digest(state.encode())
+        self._writer.write(COMMANDS, guest, value)
+
+    # The judgement
+
+    def settle(self):
+        """Waits until each fan-out and each start has its last result, at most `SETTLE_SECONDS`."""
+        wanted = set(self._starts) | {command["command"] for command in self._crowd.commands}
+        try:
+            wait_until(lambda: wanted <= self._final(), SETTLE_SECONDS, "fan-outs and starts are settled")
+        except Failure:
+            pass  # `judge` reports the commands that have no last result.
+
+    def _final(self):
+        return {result["command"] for result in self.results.others if is_last(result)}
+
+    def judge(self, verdict):
+        """Removes the pushes of fan-outs and starts from the log, and adds the problems to the verdict. Call it after the
+        workers have stopped."""
+        pushes = self._take_pushes()
+        commands = self._crowd.commands
+        shown = self._crowd.shown(commands[-1])
+        problems = []
+        if shown != MEMBERS:
+            problems.append(f"{shown} of {MEMBERS} members show the last state")
+        if self.fanouts_under_way == 0:
+            problems.append("no fan-out was under way when a worker was stopped")
+        final = self._final()
+        problems += [f"{c['command']} has no result of all its ranges" for c in commands if c["command"] not in final]
+        repeated = len(pushes["members"]) - len(set(pushes["members"]))
+        if repeated:
+            problems.append(f"{repeated} pushes to members were repeated")
+        for guest, state in self._starts.items():
+            sent, outcomes = pushes["starts"].count(state), self._outcomes(guest)
+            if sent != 1 or outcomes != ["accepted"]:
+                problems.append(f"{guest} was started {sent} times; its outcomes are {outcomes}")
+        verdict.problems += problems[:EXAMPLES]
+        verdict.figures["members right"] = f"{shown} of {MEMBERS}, after {len(commands)} fan-outs"
+        verdict.figures["fan-outs under way at a stop"] = self.fanouts_under_way
+        verdict.figures["pushes to members"] = f"{len(pushes['members'])}, {repeated} repeated"
+        verdict.figures["starts"] = f"{len(pushes['starts'])} pushes for {len(self._starts)} commands"
+
+    def _outcomes(self, command):
+        return [result["outcome"] for result in self.results.others if result["command"] == command]
+
+    def _take_pushes(self):
+        """Returns the accepted pushes of fan-outs and starts: pairs of token and state for members, and the states of
+        starts. The log keeps only the pushes of the load."""
+        states, starts = {command["state"] for command in self._crowd.commands}, set(self._starts.values())
+        pushes = {"members": [], "starts": []}
+        path = self.deployment.path("pushes.jsonl")
+        with open(path, encoding="utf-8") as log, open(f"{path}.rest", "w", encoding="utf-8") as rest:
+            for line in log:
+                push = json.loads(line)
+                is_member, is_start = push["state"] in states, push["state"] in starts
+                if not is_member and not is_start:
+                    rest.write(line)
+                elif push["status"] == 200:
+                    if is_member:
+                        pushes["members"].append((push["token"], push["state"]))
+                    else:
+                        pushes["starts"].append(push["state"])
+        os.replace(f"{path}.rest", path)
+        return pushes
+
+
+def is_last(result):
+    """Whether this is the last result of its command: a start's result, or the one over all ranges."""
+    return "attempts" in result or "ranges" in result

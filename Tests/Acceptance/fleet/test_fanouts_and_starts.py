@@ -1,0 +1,82 @@
+"""The judgement on fan-outs and starts during an upgrade accepts a correct history, and finds each fault in a
+changed one."""
+
+import json
+import os
+import tempfile
+import types
+import unittest
+
+from fleet.fanouts_and_starts import MEMBERS, FanoutsAndStarts
+from fleet.verdict import Verdict
+
+OF_LOAD = {"status": 200, "token": "t", "state": "of the load"}
+
+
+class Judgement(unittest.TestCase):
+    def setUp(self):
+        self.directory = tempfile.TemporaryDirectory()
+        self.addCleanup(self.directory.cleanup)
+        self.fanouts_and_starts = FanoutsAndStarts.__new__(FanoutsAndStarts)
+        self.fanouts_and_starts.deployment = types.SimpleNamespace(path=lambda name: os.path.join(self.directory.name, name))
+        commands = [{"command": "goal-1", "state": "first"}, {"command": "goal-2", "state": "last"}]
+        self.shown = MEMBERS
+        self.fanouts_and_starts._crowd = types.SimpleNamespace(commands=commands, shown=lambda _: self.shown)
+        self.fanouts_and_starts._starts = {"guest-0": "ride"}
+        self.fanouts_and_starts.fanouts_under_way = 1
+        self.results = [
+            {"command": "goal-1", "outcome": "delivered", "ranges": 1},
+            {"command": "goal-2", "outcome": "delivered", "ranges": 1},
+            {"command": "guest-0", "outcome": "accepted", "attempts": 1},
+        ]
+        self.fanouts_and_starts.results = types.SimpleNamespace(others=self.results)
+        self.pushes = [
+            {"status": 200, "token": "a", "state": "first"},
+            {"status": 200, "token": "a", "state": "last"},
+            {"status": 503, "token": "a", "state": "last"},
+            {"status": 200, "token": "b", "state": "last"},
+            OF_LOAD,
+            {"status": 200, "token": "g", "state": "ride"},
+        ]
+
+    def problems(self):
+        with open(self.fanouts_and_starts.deployment.path("pushes.jsonl"), "w", encoding="utf-8") as file:
+            file.writelines(json.dumps(push) + "\n" for push in self.pushes)
+        verdict = Verdict()
+        self.fanouts_and_starts.judge(verdict)
+        return verdict.problems
+
+    def test_a_sound_history_passes_and_the_log_keeps_the_rest(self):
+        self.assertEqual(self.problems(), [])
+        with open(self.fanouts_and_starts.deployment.path("pushes.jsonl"), encoding="utf-8") as file:
+            self.assertEqual([json.loads(line) for line in file], [OF_LOAD])
+
+    def test_a_member_with_an_older_state(self):
+        self.shown -= 1
+        self.assertEqual(len(self.problems()), 1)
+
+    def test_a_push_to_a_member_that_was_repeated(self):
+        self.pushes.append({"status": 200, "token": "b", "state": "last"})
+        self.assertEqual(self.problems(), ["1 pushes to members were repeated"])
+
+    def test_a_command_without_a_result_of_all_ranges(self):
+        del self.results[0]["ranges"]
+        self.assertEqual(len(self.problems()), 1)
+
+    def test_a_start_that_was_sent_twice_or_never(self):
+        self.pushes.append(self.pushes[-1])
+        self.assertEqual(self.problems(), ["guest-0 was started 2 times; its outcomes are ['accepted']"])
+        del self.pushes[-2:]
+        self.assertEqual(len(self.problems()), 1)
+
+    def test_a_start_without_a_result(self):
+        del self.results[-1]
+        self.assertEqual(len(self.problems()), 1)
+
+    def test_a_run_without_a_fanout_under_way_proves_nothing(self):
+        self.fanouts_and_starts.fanouts_under_way = 0
+        self.assertEqual(len(self.problems()), 1)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,1 @@
+"""What the checkers of recorded runs share: reading files, verdicts on laws, and the tests of a checker."""

@@ -1,0 +1,130 @@
+import LiveActivity
+import RedisTestbed
+import Testbed
+import Testing
+
+@testable import ActivityStore
+
+extension ScriptTests {
+    @Test func `A start that was sent is never sent again`() throws {
+        let comparison = try ScriptComparison()
+        #expect(comparison.admit(start(100)).timestamp == 100)
+        #expect(comparison.verdict(start(100, claim: 2)) == .unknown)
+        // Only `settle` stores the outcome `unknown`. If the reply with this verdict was lost, the next
+        // attempt therefore gets `unknown` again.
+        #expect(comparison.verdict(start(100, claim: 2)) == .unknown)
+        comparison.settle(unknownSettlement(100))
+        #expect(comparison.verdict(start(100, claim: 3)) == .duplicate)
+        #expect(comparison.verdict(start(101)) == .send)
+        // The start stays `unknown` when a newer update comes.
+        #expect(comparison.verdict(command(.update, 102)) == .noToken)
+        #expect(comparison.verdict(start(101, claim: 2)) == .unknown)
+        #expect(comparison.verdict(start(103)) == .send)
+        comparison.settle(acceptedSettlement(103, digest: 7))
+        #expect(comparison.verdict(start(103, claim: 2)) == .duplicate)
+        #expect(comparison.verdict(start(101)) == .superseded)
+    }
+
+    @Test func `A start whose verdict was lost gets the same verdict again, and nothing changes`() throws {
+        let comparison = try ScriptComparison()
+        #expect(comparison.verdict(command(.end, 150, token: token("aa"))) == .send)
+        comparison.settle(acceptedSettlement(150))
+        #expect(comparison.admit(start(151)).timestamp == 151)
+        let hash = comparison.server.hash(comparison.key.text)
+        for _ in 0..<2 {
+            let again = comparison.admit(start(151))
+            #expect(again.verdict == .send && again.timestamp == 151)
+        }
+        #expect(comparison.verdict(start(151, claim: 2)) == .unknown)
+        #expect(comparison.server.hash(comparison.key.text) == hash)
+        // The start must still be sent after a late registration of the last life, and after an update that
+        // waits for the new life's token.
+        #expect(comparison.verdict(register("old", at: 150)) == .registered)
+        #expect(comparison.admit(start(151)).timestamp == 151)
+        #expect(comparison.verdict(.unregister(atMilliseconds: 150)) == .unregistered)
+        #expect(comparison.verdict(command(.update, 152)) == .noToken)
+        #expect(comparison.admit(start(151)).timestamp == 151)
+    }
+
+    /// The end belongs to a former life. For example, it was deferred, and the start came before its next reading.
+    @Test(arguments: [true, false])
+    func `An end that is older than the newest start is superseded`(isStartAccepted: Bool) throws {
+        let comparison = try ScriptComparison()
+        #expect(comparison.verdict(start(100)) == .send)
+        if isStartAccepted { comparison.settle(acceptedSettlement(100)) }
+        #expect(comparison.verdict(command(.end, 99)) == .superseded)
+        #expect(comparison.verdict(command(.end, 98, token: token("aa"))) == .superseded)
+        #expect(comparison.verdict(command(.update, 103, digest: 7)) == .send)
+        comparison.settle(acceptedSettlement(103, digest: 7))
+        #expect(comparison.verdict(command(.end, 99)) == .superseded)
+        // An update never supersedes an end of its own life.
+        #expect(comparison.verdict(command(.end, 101)) == .send)
+        comparison.settle(acceptedSettlement(101))
+        #expect(comparison.verdict(command(.update, 104)) == .ended)
+    }
+
+    @Test func `A start whose verdict was lost is superseded by an end, and by signs that the activity lives`() throws {
+        let ended = try ScriptComparison()
+        #expect(ended.verdict(start(100)) == .send)
+        #expect(ended.verdict(command(.end, 101)) == .noToken)
+        #expect(ended.verdict(start(100)) == .superseded)
+        let lives = try ScriptComparison()
+        #expect(lives.verdict(start(100)) == .send)
+        #expect(lives.verdict(command(.update, 101, token: token("aa"))) == .send)
+        #expect(lives.verdict(start(100)) == .superseded)
+        let restarted = try ScriptComparison()
+        #expect(restarted.verdict(start(100)) == .send)
+        #expect(restarted.verdict(start(101, claim: 2)) == .send)
+        #expect(restarted.verdict(start(100)) == .superseded)
+    }
+
+    @Test(arguments: [true, false])
+    func `Accepted overrides the unknown of another record of the same start`(unknownFirst: Bool) throws {
+        let comparison = try ScriptComparison()
+        #expect(comparison.admit(start(100)).timestamp == 100)
+        #expect(comparison.verdict(start(100, claim: 2)) == .unknown)
+        if unknownFirst { comparison.settle(unknownSettlement(100)) }
+        // The first record's verdict was lost. The `unknown` of the second record must not stop the first
+        // record, which is admitted again.
+        #expect(comparison.admit(start(100)).timestamp == 100)
+        comparison.settle(acceptedSettlement(100, digest: 7))
+        if !unknownFirst { comparison.settle(unknownSettlement(100)) }
+        #expect(comparison.verdict(start(100, claim: 3)) == .duplicate)
+        // The accepted start shows the same state, so the update must not be sent.
+        #expect(comparison.verdict(register("aa")) == .registered)
+        #expect(comparison.verdict(command(.update, 101, digest: 7)) == .unchanged)
+    }
+
+    @Test func `A start after a newer update still starts the activity`() throws {
+        let comparison = try ScriptComparison()
+        #expect(comparison.verdict(command(.update, 105)) == .noToken)
+        #expect(comparison.verdict(.hold(attributesType: nil, version: version(105), command: [5])) == .held)
+        #expect(comparison.admit(start(100)).timestamp == 100)
+        #expect(comparison.verdict(start(100, claim: 2)) == .unknown)
+        comparison.settle(acceptedSettlement(100))
+        // The update is still held for the started activity's token.
+        #expect(comparison.admit(register("aa")).heldCommand == [5])
+        #expect(comparison.admit(command(.update, 105)).timestamp == 105)
+        #expect(comparison.verdict(start(101)) == .superseded)
+    }
+
+    @Test func `A start is superseded by signs that the activity lives, and by its end`() throws {
+        let comparison = try ScriptComparison()
+        #expect(comparison.verdict(command(.update, 105, token: token("aa"))) == .send)
+        #expect(comparison.verdict(start(100)) == .superseded)
+        let ended = try ScriptComparison()
+        #expect(ended.verdict(command(.end, 105)) == .noToken)
+        #expect(ended.verdict(start(100)) == .superseded)
+    }
+
+    @Test func `A start opens a new life without the old token`() throws {
+        let comparison = try ScriptComparison()
+        #expect(comparison.verdict(command(.end, 100, token: token("aa"))) == .send)
+        comparison.settle(acceptedSettlement(100))
+        #expect(comparison.verdict(start(101)) == .send)
+        #expect(comparison.verdict(command(.update, 102)) == .noToken)
+        #expect(comparison.verdict(register("old", at: 99)) == .stale)
+        #expect(comparison.verdict(register("bb", at: 101)) == .registered)
+        #expect(comparison.verdict(command(.update, 102)) == .send)
+    }
+}

@@ -1,0 +1,63 @@
+import ActivityStore
+import Delivery
+import LiveActivity
+import Testing
+
+@testable import Audiences
+
+/// Redis asks a command to wait for its audience's budget. Meanwhile other commands of the audience arrive. The
+/// command then waits before them again, because Redis has to admit it before a start that is newer.
+@Suite struct PostponedCommandTests {
+    /// Hands over the first command, then `later` while Redis decides about the first, and lets Redis ask the first
+    /// one to wait.
+    ///
+    /// - Returns: the commands in the order in which the core returned them, each with its ending.
+    private func endings(of first: Event, later: [Event]) -> [String] {
+        let harness = RoundHarness()
+        let expiration = harness.now / 1_000 + 3_600
+        harness.handOver(1, first, expiration: first == .start ? expiration : -1)
+        harness.core.endBatch(now: harness.moment)
+        while let call = harness.nextCall() {
+            guard case .admit = call.operation else {
+                harness.answer(call)
+                continue
+            }
+            for (position, event) in later.enumerated() {
+                harness.handOver(2 + position, event, expiration: event == .start ? expiration : -1)
+            }
+            harness.core.endBatch(now: harness.moment)
+            var reply = AudienceReply<[UInt8]>(.wait)
+            reply.waitMilliseconds = 1_000
+            reply.withBorrowedBytes { harness.core.storeReplied(tag: call.tag, $0, now: harness.moment) }
+            break
+        }
+        harness.settle()
+        for _ in 0..<3 { harness.pass(milliseconds: 60_000) }
+        var endings: [String] = []
+        while let command = harness.core.nextReturnedCommand() {
+            if case .outcome(let outcome) = command.ending {
+                endings.append("\(command.record) \(outcome)")
+            } else {
+                endings.append("\(command.record) \(command.ending)")
+            }
+        }
+        return endings
+    }
+
+    /// Behind the start, the end would close the new life. (R13)
+    @Test func `An end is sent before a start that arrived later, although an update waits between them`() {
+        #expect(endings(of: .end, later: [.update, .start]) == ["2 ended", "1 fannedOut", "3 fannedOut"])
+    }
+
+    @Test func `A newer update replaces an update, and is sent before the start`() {
+        #expect(endings(of: .update, later: [.update, .start]) == ["1 superseded", "2 fannedOut", "3 fannedOut"])
+    }
+
+    @Test func `A start is sent before an update that arrived later`() {
+        #expect(endings(of: .start, later: [.update]) == ["1 fannedOut", "2 fannedOut"])
+    }
+
+    @Test func `An end is sent before a start that arrived directly behind it`() {
+        #expect(endings(of: .end, later: [.start]) == ["1 fannedOut", "2 fannedOut"])
+    }
+}

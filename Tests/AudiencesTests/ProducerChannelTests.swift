@@ -1,0 +1,88 @@
+import LiveActivity
+import Testing
+
+@testable import Audiences
+@testable import Delivery
+
+/// Commands that name a channel instead of an audience.
+@Suite struct ProducerChannelTests {
+    private static let channel = "dHN0LXNyY2gtY2hubA=="
+
+    /// Hands commands that name the channel to the core, one after the other. After each command, lets the core read
+    /// the fan-out record that it produced for the command.
+    private func handOver(_ numbers: Int..., event: Event = .update, to harness: RoundHarness) {
+        for number in numbers {
+            harness.results.removeAll()
+            harness.handOver(number, event, channel: Self.channel)
+            harness.settle()
+            harness.log += zip(harness.results, harness.instructions)
+                .map { SimulatedFanout(value: Array($0.utf8), instruction: $1) }
+            harness.results.removeAll()
+            harness.instructions.removeAll()
+            harness.read()
+            harness.settle()
+        }
+    }
+
+    private func endings(_ harness: RoundHarness) -> [HandoverEnding] {
+        var endings: [HandoverEnding] = []
+        while let command = harness.core.nextReturnedCommand() { endings.append(command.ending) }
+        return endings
+    }
+
+    @Test(arguments: [Event.update, .end]) func `A command is one broadcast with one result`(event: Event) throws {
+        let harness = RoundHarness(channelRule: ChannelRule(patterns: ["*"], environments: [.production]))
+        harness.join("somebody", Self.channel)
+        handOver(1, event: event, to: harness)
+        #expect(harness.log.count == 1 && endings(harness) == [.fannedOut])
+        #expect(harness.send().map(\.member) == [Self.channel])
+        harness.answerPushes()
+        #expect(harness.results.count == 1)
+        let result = try #require(harness.results.first)
+        #expect(result.contains(#""channel":"\#(Self.channel)","environment":"production","outcome":"delivered""#))
+        #expect(!result.contains("audience"))
+        #expect(harness.core.recordsInProgress == 0 && harness.committableOffset == 1)
+        #expect(harness.takeChannelNeeds().isEmpty, "the keeper has nothing to do with it")
+    }
+
+    @Test func `A version is sent once, and no older one after it`() {
+        let harness = RoundHarness()
+        handOver(50, to: harness)
+        harness.send()
+        harness.answerPushes()
+        harness.pass(milliseconds: 20_000)
+        // Timestamps count from the test's clock, which is 20 s later now. So command 30 has the version of
+        // command 50.
+        handOver(30, 10, to: harness)
+        #expect(endings(harness) == [.fannedOut, .outcome(.duplicate), .outcome(.superseded)])
+        #expect(harness.send().isEmpty)
+    }
+
+    /// The producer created the channel, so only APNs knows whether the channel stores the newest state.
+    @Test func `A channel without storage is recognized by its refusal`() throws {
+        let harness = RoundHarness()
+        handOver(1, to: harness)
+        harness.send()
+        #expect(try #require(harness.unansweredPushes.first?.push).expiration > 0)
+        harness.answerPushes(.rejected, reason: "BadExpirationDate")
+        harness.pass(milliseconds: 1_000)
+        harness.send()
+        #expect(harness.unansweredPushes.map(\.push.expiration) == [0])
+        harness.answerPushes()
+        #expect(harness.results.count { $0.contains(#""outcome":"delivered""#) } == 1)
+        harness.pass(milliseconds: 30_000)
+        handOver(60, to: harness)
+        harness.send()
+        #expect(harness.unansweredPushes.map(\.push.expiration) == [0])
+    }
+
+    @Test func `A command to an unknown channel fails at once`() throws {
+        let harness = RoundHarness()
+        handOver(1, to: harness)
+        harness.send()
+        harness.answerPushes(.channelGone, reason: "ChannelNotRegistered")
+        let result = try #require(harness.results.first)
+        #expect(result.contains(#""outcome":"failed""#) && result.contains("ChannelNotRegistered"))
+        #expect(harness.takeChannelNeeds().isEmpty && harness.core.recordsInProgress == 0)
+    }
+}

@@ -1,0 +1,28 @@
+import Delivery
+import LiveActivity
+import Testing
+
+@testable import Audiences
+
+/// The core pauses its productions after a failure.
+@Suite struct ProductionPauseTests {
+    /// While the producer is full, the lane takes no productions. The next delivery report wakes the lane, so the clock
+    /// need not.
+    @Test func `A pause that has ended is not due again while the producer is full`() throws {
+        let harness = RoundHarness()
+        harness.handOver(1, .update)
+        harness.core.endBatch(now: harness.moment)
+        harness.core.advance(now: harness.moment)
+        while let call = harness.nextCall() { harness.answer(call) }
+        let firstProduction = harness.core.nextProduction(now: harness.moment)
+        let production = try #require(firstProduction)
+        harness.core.productionTaken()
+        harness.core.productionReported(production, .failed, now: harness.moment)
+        harness.now += 250
+        #expect((harness.core.nextDueMilliseconds ?? .max) <= harness.now)
+        harness.core.advance(now: harness.moment)
+        let repeatedProduction = harness.core.nextProduction(now: harness.moment)
+        #expect(repeatedProduction == production)
+        #expect((harness.core.nextDueMilliseconds ?? .max) > harness.now)
+    }
+}

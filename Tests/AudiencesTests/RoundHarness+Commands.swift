@@ -1,0 +1,81 @@
+import ActivityStore
+import LiveActivity
+
+@testable import Audiences
+@testable import Delivery
+
+extension RoundHarness {
+    /// Appends a fan-out record of the only range or of a channel, as another worker would write it, and reads it.
+    func appendCommand(
+        _ number: Int,
+        event: Event = .update,
+        hasAlert: Bool = false,
+        _ audience: String = "match-1",
+        appIndex: Int = 0,
+        channel: AudienceChannel? = nil,
+        broadcastCount: UInt8 = 0,
+        grantedTimestamp: Int64? = nil,
+        expiration: Int64? = nil
+    ) {
+        let app = String(decoding: Self.apps[appIndex], as: UTF8.self)
+        let alert = hasAlert ? "\"alert\":{\"title\":\"alert-\(number)\",\"body\":\"b\"}," : ""
+        let timestamp = 1_790_000_000 + Int64(number)
+        let expirationMember = expiration.map { "\"expiration\":\($0)," } ?? ""
+        let value = Array(
+            "{\"app\":\"\(app)\",\"audience\":\"\(audience)\",\"id\":\"\(number)\",\(expirationMember)\"priority\":10,\"aps\":{\(alert)\"timestamp\":\(timestamp),\"event\":\"\(event)\",\"content-state\":{\"c\":\(number)}}}"
+                .utf8
+        )
+        guard let range = SegmentRange(index: 0, rangeCount: 1) else { return }
+        let grant = AudienceGrant(
+            timestamp: grantedTimestamp ?? timestamp,
+            priority: 5,
+            frequentPriority: 10,
+            isDemoted: false,
+            rangeCount: 1,
+            broadcastCount: broadcastCount
+        )
+        let instruction = FanoutInstruction(
+            range: range,
+            channel: channel,
+            grant: grant,
+            partition: 0,
+            offset: Int64(number),
+            admittedMilliseconds: now
+        )
+        log.append(SimulatedFanout(value: value, instruction: instruction))
+        read()
+    }
+
+    /// Admits and settles a version in the store's model, which then keeps its body for members that join.
+    func admit(_ number: Int, timestamp: Int64, hasAlert: Bool = false, isEnd: Bool = false) {
+        let alert = hasAlert ? "\"alert\":{\"title\":\"alert-\(number)\",\"body\":\"b\"}," : ""
+        let text = Array(
+            "{\"app\":\"com.example.match\",\"audience\":\"match-1\",\"sequence\":\(number),\"aps\":{\(alert)\"timestamp\":\(timestamp),\"event\":\"\(isEnd ? "end" : "update")\",\"content-state\":{\"c\":\(number)}}}"
+                .utf8
+        )
+        text.withUnsafeBytes { text in
+            guard let command = try? Command.decodeWrittenByCauseway(text) else { return }
+            var body = [UInt8](repeating: 0, count: command.bodyCount)
+            let layout = body.withUnsafeMutableBytes { Body.write(command, from: text, into: $0) }
+            let (quietBody, quietLayout) = body.withUnsafeBytes { Audiences.bodyWithoutAlert($0, layout) }
+            let stored = JoinerBody.storedBytes(quietBody.bytes, quietLayout)
+            let admission = AudienceAdmission<[UInt8]>(
+                version: command.version,
+                digest: UInt64(number),
+                pace: Policy(name: "default").pace,
+                isEnd: isEnd,
+                isStart: false,
+                requestsHighPriority: false,
+                mayUseReserve: false,
+                rangeCount: 1,
+                body: Array(stored.bytes),
+                expiration: now / 1_000 + 3_600
+            )
+            store.nowMilliseconds = now
+            _ = store.perform(call(.admit(admission)))
+            _ = store.perform(call(.settle(version: command.version)))
+            quietBody.free()
+            stored.free()
+        }
+    }
+}

@@ -1,0 +1,105 @@
+import Delivery
+import LiveActivity
+import Testing
+
+@testable import Audiences
+
+/// The APNs host of an app accepts no push for a long time. In most tests, new versions keep coming.
+@Suite struct UnavailableHostTests {
+    private static let names = Array(SimulatedNames.names[0].prefix(4))
+        .sorted { SimulatedNames.location(of: $0) < SimulatedNames.location(of: $1) }
+    private static let periodMilliseconds: Int64 = 5_000
+
+    /// Returns a core with version 1 and four members. APNs gave the given answer to the pushes of two
+    /// members; the other two got no push.
+    private func harness(hasAlert: Bool, answer: PushResult.Disposition) -> RoundHarness {
+        let harness = RoundHarness()
+        for name in Self.names { harness.join(name) }
+        harness.appendCommand(1, hasAlert: hasAlert)
+        harness.settle()
+        #expect(harness.send(atMost: 2).count == 2)
+        harness.answerPushes(answer)
+        return harness
+    }
+
+    /// Writes the commands with these numbers, one every five seconds and by default for an hour. Checks that the core
+    /// never has more than `recordsMax` records.
+    private func sendCommandsForAnHour(_ harness: RoundHarness, _ numbers: ClosedRange<Int> = 2...720, recordsMax: Int)
+    {
+        var mostRecords = 0
+        for number in numbers {
+            harness.appendCommand(number)
+            harness.pass(milliseconds: Self.periodMilliseconds)
+            mostRecords = max(mostRecords, harness.core.recordsInProgress)
+        }
+        #expect(mostRecords <= recordsMax)
+    }
+
+    @Test(arguments: [PushResult.Disposition.accepted, .retryLater])
+    func `Replaced versions settle while the host is away`(answer: PushResult.Disposition) {
+        let harness = harness(hasAlert: false, answer: answer)
+        // At most four records are in the core at once: those that it read before it noticed the outage, and
+        // one that waits for its version's checkpoint.
+        sendCommandsForAnHour(harness, recordsMax: 4)
+        #expect(harness.core.recordsInProgress == 1)
+        #expect(harness.committableOffset == 719, "the newest is not settled, and all before it are")
+        #expect(harness.finish().map(\.content) == [720, 720, 720, 720])
+        harness.pass(milliseconds: 1_000)
+        #expect(harness.core.recordsInProgress == 0 && harness.core.roundsInProgress == 0)
+        #expect(SimulatedText.contains("\"outcome\":\"superseded\"", in: harness.result(of: 1) ?? ""))
+    }
+
+    /// Some members have not got the alert. Its version stays unsettled until they have got it. Replaced newer versions
+    /// still settle.
+    @Test(arguments: [PushResult.Disposition.accepted, .retryLater])
+    func `An alert that must still be sent holds only its own version`(answer: PushResult.Disposition) {
+        let harness = harness(hasAlert: true, answer: answer)
+        sendCommandsForAnHour(harness, 2...600, recordsMax: 4)
+        #expect(harness.core.recordsInProgress == 2)
+        #expect(harness.committableOffset == 0)
+        let heard = harness.finish().filter { $0.alert == 1 }.map(\.member)
+        #expect(Set(heard) == Set(answer == .accepted ? Array(Self.names[2...]) : Self.names))
+        #expect(heard.count == Set(heard).count)
+        harness.pass(milliseconds: 1_000)
+        #expect(harness.core.recordsInProgress == 0 && harness.core.roundsInProgress == 0)
+    }
+
+    @Test func `An alert that is too old holds no version`() {
+        let harness = harness(hasAlert: true, answer: .retryLater)
+        sendCommandsForAnHour(harness, 2...730, recordsMax: 4)
+        #expect(harness.core.recordsInProgress == 1)
+        #expect(harness.committableOffset == 729)
+    }
+
+    /// The next owner reads the unsettled records again, and reaches the members that the last owner did not
+    /// reach.
+    @Test func `The next owner takes over the remaining versions`() {
+        let first = harness(hasAlert: true, answer: .retryLater)
+        sendCommandsForAnHour(first, 2...100, recordsMax: 4)
+        #expect(first.revoke())
+        let progress = first.core.progress(first.partitionIndex)
+        #expect(progress?.committableOffset == 0)
+        let second = RoundHarness(store: first.store, seed: 2)
+        second.now = first.now
+        for name in Self.names { second.join(name) }
+        second.log = first.log
+        second.resume(progress)
+        second.read()
+        let sent = second.finish()
+        #expect(Set(sent.map(\.content)) == [100])
+        #expect(Set(sent.filter { $0.alert == 1 }.map(\.member)) == Set(Self.names))
+        second.pass(milliseconds: 1_000)
+        #expect(second.core.recordsInProgress == 0 && second.core.roundsInProgress == 0)
+    }
+
+    /// The pool takes no push, so only the expiration can settle the version.
+    @Test func `An expired version settles without the host`() {
+        let harness = harness(hasAlert: false, answer: .accepted)
+        harness.pass(milliseconds: 3_500_000)
+        #expect(harness.core.recordsInProgress == 1)
+        for _ in 0..<10 { harness.pass(milliseconds: 30_000) }
+        #expect(harness.core.recordsInProgress == 0 && harness.core.roundsInProgress == 0)
+        #expect(harness.committableOffset == 1)
+        #expect(SimulatedText.contains("\"members\":{\"delivered\":2,\"expired\":2}", in: harness.result(of: 1) ?? ""))
+    }
+}

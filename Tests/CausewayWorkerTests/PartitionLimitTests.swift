@@ -1,0 +1,117 @@
+import Audiences
+import Delivery
+import Kafka
+import Logging
+import Reactor
+import Testbed
+import Testing
+
+@testable import CausewayConfiguration
+@testable import CausewayWorker
+
+/// A lane has room for a limited number of partitions. The first worker of a large deployment may get more.
+@Suite(.ownThread) struct PartitionLimitTests {
+    private func partition(_ topic: Int32, _ number: Int) -> TopicPartition {
+        TopicPartition(topic: TopicIdentifier(index: topic), partition: Int32(number))
+    }
+
+    @Test func `Each core of a lane gets at most the partitions that it has room for`() {
+        var table = AssignmentTable()
+        func lane(_ topic: Int32, _ number: Int, lane: Int = 0) -> Int? {
+            table.insert(partition(topic, number), lane: lane).lane
+        }
+        let limit = Delivery.partitionsMax
+        let lanes = (0..<limit + 2).map { lane(Intake.commandsTopic, $0) }
+        #expect(lanes.prefix(limit).allSatisfy { $0 == 0 })
+        #expect(lanes.suffix(2) == [nil, nil])
+        #expect(table.partitions(of: 0).count == limit && table.all.count == limit + 2)
+        let otherCores = [lane(Intake.fanoutTopic, 0), lane(Intake.commandsTopic, limit + 2, lane: 1)]
+        #expect(otherCores == [0, 1])
+
+        // The end of an assignment makes room only if the lane had the partition.
+        table.remove(partition(Intake.commandsTopic, limit))
+        let laneBefore = lane(Intake.deferredTopic, 0)
+        table.remove(partition(Intake.commandsTopic, 0))
+        let laneAfter = lane(Intake.deferredTopic, 0)
+        #expect(laneBefore == nil && laneAfter == 0)
+        let laneAgain = lane(Intake.deferredTopic, 0)
+        #expect(laneAgain == 0, "a partition that is assigned again keeps its place")
+    }
+
+    /// The test takes no orders, so all of them are in the ring at once.
+    @Test func `A lane's ring has room for the orders about all partitions of large topics`() throws {
+        try withIntake { intake, setup, _ in
+            let topics = [Intake.commandsTopic, Intake.registrationsTopic, Intake.fanoutTopic]
+            let partitions = topics.flatMap { topic in (0..<6_000).map { partition(topic, $0) } }
+            intake.partitionsAssigned(partitions)
+            let orders = setup.mailboxes[0].orders
+            #expect(orders.count == LaneMailbox.partitionsMax)
+            intake.partitionsRevoked(partitions, areLost: true)
+            #expect(orders.count == 2 * LaneMailbox.partitionsMax)
+        }
+    }
+
+    @Test func `A drain waits only for the partitions that the lane has`() throws {
+        try withIntake { intake, setup, laneSetup in
+            let thread = try LoopThread.start(name: "lane-0") { loop in
+                let (mailbox, wakeup) = (setup.mailboxes[0], setup.wakeup)
+                guard
+                    let lane = try? Lane(
+                        number: 0,
+                        loop: loop,
+                        mailbox: mailbox,
+                        kafkaWakeup: wakeup,
+                        setup: laneSetup
+                    )
+                else { return }
+                // The lane is not started, so it opens no connections. It has no records, so it needs none.
+                loop.run()
+                lane.close()
+            }
+            defer {
+                setup.stopLanes()
+                thread.join()
+            }
+            let partitions = (0..<Delivery.partitionsMax + 4).map { partition(Intake.commandsTopic, $0) }
+            intake.partitionsAssigned(partitions)
+            let beganMilliseconds = EventLoop.monotonicMilliseconds
+            intake.drain(partitions)
+            #expect(EventLoop.monotonicMilliseconds - beganMilliseconds < intake.drainMilliseconds)
+            let entries = partitions.map { intake.assignments[$0] }
+            #expect(entries.prefix(Delivery.partitionsMax).allSatisfy { $0?.isDrained == true })
+        }
+    }
+
+    /// Makes the Kafka thread's part of a worker with one lane. No broker answers, and the test starts the lane.
+    private func withIntake(_ body: (Intake, WorkerSetup, LaneSetup) throws -> Void) throws {
+        let directory = try TemporaryDirectory()
+        let keyFile = try SelfSignedCertificate.write(directory: directory.path("key"), hosts: ["localhost"]).keyFile
+        let text = """
+            kafka: {bootstrapServers: "127.0.0.1:1"}
+            redis: {url: "redis://127.0.0.1:1"}
+            worker: {lanes: 1, commandsPerLane: 1024, drainMilliseconds: 120000}
+            apps:
+              match: {bundleId: com.example.match, teamId: TEAM123456, keyId: KEY1234567, keyFile: "\(keyFile)"}
+
+            """
+        let configuration = try ConfigurationLoader(environment: [:], requiresFiles: false).load(text: text, file: nil)
+        let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+        let setup = try withExtendedLifetime(directory) {
+            try WorkerSetup(configuration: configuration, logger: logger, version: "0")
+        }
+        let producer = try setup.makeProducer()
+        defer { _ = producer.close(deadlineMilliseconds: 1_000) }
+        var laneSetup = try setup.makeLaneSetup(producer)
+        // With the usual windows, this many partitions would need 0.5 GiB.
+        laneSetup.delivery.ledgerWindowOffsets = 64
+        laneSetup.audiences.ledgerWindowOffsets = 64
+        let signals = IntakeSignals()
+        let intake = try Intake(loop: EventLoop(), setup: setup.makeIntakeSetup(producer), signals: signals)
+        defer {
+            // Without a broker, each closing step takes all of its time.
+            signals.requestStopAtOnce()
+            intake.close()
+        }
+        try body(intake, setup, laneSetup)
+    }
+}

@@ -1,0 +1,45 @@
+import Kafka
+import Testbed
+import Testing
+
+@testable import CausewayCommandLine
+
+/// How a sender counts the outcomes of its records. For a failed record, `causeway replay send` undoes what it has
+/// changed in Redis.
+@Suite(.ownThread) struct RecordSenderTests {
+    /// librdkafka may report a record that it drops only after the sender has stopped waiting.
+    @Test func `A record without a report counts as failed, with its tag`() {
+        var tally = RecordSender.Tally()
+        for tag in [1, 2, 0, 3, 4] as [UInt64] { tally.countTaken(tag: tag) }
+        tally.countRefused("too large", tag: 5)
+        tally.countReport(tag: 2, error: 0)
+        // Error -192 means that the message timed out.
+        tally.countReport(tag: 4, error: -192)
+        #expect(tally.failedTags == [5, 4] && tally.failed == 2)
+        tally.countUnreported("no answer")
+        #expect(tally.failedTags == [5, 4, 1, 3])
+        #expect(tally.sent == 6 && tally.acknowledged == 1 && tally.failed == 5)
+        #expect(tally.reason == "too large")
+    }
+
+    @Test func `Nothing has failed if every record was acknowledged`() {
+        var tally = RecordSender.Tally()
+        tally.countTaken(tag: 1)
+        tally.countReport(tag: 1, error: 0)
+        tally.countUnreported("no answer")
+        #expect(tally.acknowledged == 1 && tally.failed == 0 && tally.failedTags.isEmpty && tally.reason == nil)
+    }
+
+    @Test func `A sender whose brokers do not answer names all records as failed`() throws {
+        let producer = try Producer(properties: [("bootstrap.servers", "127.0.0.1:1")])
+        var sender = try RecordSender(producer: producer, topic: "commands", rate: nil)
+        for tag in [7, 0, 3] as [UInt64] {
+            let isTaken = sender.send([1], key: nil, copy: nil, tag: tag) { false }
+            #expect(isTaken)
+        }
+        let tally = sender.finish(flushMilliseconds: 0)
+        #expect(tally.sent == 3 && tally.acknowledged == 0 && tally.failed == 3)
+        #expect(tally.failedTags == [3, 7])
+        #expect(tally.reason == "no answer within 0 s")
+    }
+}

@@ -1,0 +1,55 @@
+import Delivery
+import LiveActivity
+import Testing
+
+/// Alerts that APNs has accepted.
+extension AlertTests {
+    @Test func `An alert that was answered is left out`() throws {
+        let core = CoreHarness()
+        core.receive(.alert(1), .update(2))
+        #expect(try core.oldestCall.admission?.carriedAlert?.timestamp == CoreHarness.startSeconds + 1)
+        let digest = try #require(try core.oldestCall.admission?.digest)
+        core.reply(.alertAlreadyAccepted)
+        #expect(core.outcomes == ["u1 superseded"])
+        #expect(core.unansweredCalls == ["admit u2"])
+        let again = try #require(try core.oldestCall.admission)
+        #expect(again.carriedAlert == nil && !again.carriesAlert && !again.mayUseReserve)
+        #expect(again.digest != digest, "of what is sent")
+        core.reply(.send)
+        let push = try #require(core.push())
+        #expect(push.body == #"{"aps":{"timestamp":1790000002,"event":"update","content-state":{"n":2}}}"#)
+        core.answer(.accepted)
+        #expect(core.outcomes == ["u1 superseded", "u2 accepted"])
+        #expect(core.settledAlerts == [nil])
+    }
+
+    @Test func `Redis is told whose alert was accepted`() throws {
+        let core = CoreHarness()
+        core.receive(.alert(1), .update(2))
+        core.admitAndAnswer()
+        core.elapse(1_010)
+        core.receive(.alert(3))
+        #expect(try core.oldestCall.admission?.carriedAlert == nil, "its own")
+        core.admitAndAnswer()
+        core.elapse(1_010)
+        core.receive(.update(4))
+        core.admitAndAnswer()
+        core.elapse(1_010)
+        core.receive(.alert(5))
+        core.admitAndAnswer(.rejected)
+        let seconds = core.settledAlerts.map { $0.map { $0.timestamp - CoreHarness.startSeconds } }
+        #expect(seconds == [1, 3, nil, nil])
+    }
+
+    @Test func `A held alert that was answered is left out, and not offered again`() throws {
+        let core = CoreHarness()
+        core.receive(.update(2))
+        core.reply(.alertHeld, held: .alert(1))
+        #expect(try core.oldestCall.admission?.carriedAlert?.timestamp == CoreHarness.startSeconds + 1)
+        core.reply(.alertAlreadyAccepted)
+        let again = try #require(try core.oldestCall.admission)
+        #expect(again.carriedAlert == nil && again.carriesAlert && !again.mayUseReserve)
+        core.reply(.send)
+        #expect(try #require(core.push()).body.contains("alert") == false)
+    }
+}

@@ -1,0 +1,45 @@
+import Delivery
+import LiveActivity
+import Testing
+
+/// Each pool defers separately.
+extension DeferralTests {
+    @Test func `A pool that accepts nothing holds back no other pool`() {
+        let core = Self.core { $0.pushesInFlightPerPoolMax = 2 }
+        for activity in ["a", "b", "c", "d"] {
+            core.receive(.update(1, of: activity))
+            core.reply(.send, environment: .sandbox)
+        }
+        #expect(core.pushesWaiting(Self.sandbox) == 2, "the others wait unadmitted")
+        core.receive(.update(1, of: "e"))
+        #expect(core.unansweredCalls == ["admit e.u1"])
+        core.admitAndAnswer()
+        #expect(core.outcomes == ["e.u1 accepted"])
+    }
+
+    @Test func `While production accepts nothing, sandbox tokens are still found`() {
+        let core = Self.core { $0.pushesInFlightPerPoolMax = 2 }
+        for activity in ["a", "b", "c"] {
+            core.receive(.update(1, of: activity))
+            if !core.unansweredCalls.isEmpty { core.reply(.send) }
+        }
+        core.elapseInSteps(Self.overdueMilliseconds)
+        core.receive(.update(1, of: "e"))
+        while core.unansweredCalls.first != "admit e.u1", !core.unansweredCalls.isEmpty { core.reply(.send) }
+        core.reply(.send, environment: .sandbox)
+        #expect(core.push(environment: .sandbox)?.command == "e.u1")
+    }
+
+    @Test func `A ready push can be superseded, and can expire, while it waits`() {
+        let core = Self.core()
+        core.receive(.update(1), .update(1, of: "b", beside: #""expiration":\#(CoreHarness.startSeconds + 2),"#))
+        core.reply(.send)
+        core.reply(.send)
+        core.elapseInSteps(1_100)
+        core.receive(.update(2))
+        core.elapseInSteps(600)
+        #expect(core.outcomes == ["u1 superseded"])
+        core.elapseInSteps(2_000)
+        #expect(core.outcomes == ["u1 superseded", "b.u1 expired"])
+    }
+}

@@ -1,0 +1,146 @@
+import Delivery
+import LiveActivity
+import Testing
+
+/// A newer state replaces an older one of its activity that still waits in the lane, before Redis learns of the older
+/// one. (R12)
+@Suite struct MergingTests {
+    @Test func `Only the newest state of a batch reaches Redis`() {
+        let core = CoreHarness()
+        core.receive(.update(1), .update(2), .update(3))
+        #expect(core.outcomes == ["u1 superseded", "u2 superseded"])
+        #expect(core.unansweredCalls == ["admit u3"])
+        #expect(core.counters.coalescedCommands == 2)
+        core.acknowledgeProductions()
+        #expect(core.committableOffset == 2)
+    }
+
+    @Test func `A state older than one that waits is superseded`() {
+        let core = CoreHarness()
+        core.receive(.update(3), .update(1))
+        #expect(core.outcomes == ["u1 superseded"])
+        #expect(core.unansweredCalls == ["admit u3"])
+    }
+
+    @Test func `The sequence orders equal timestamps`() {
+        let core = CoreHarness()
+        core.receive(
+            CommandText.update(1, id: "second", beside: #""sequence":2,"#),
+            CommandText.update(1, id: "first", beside: #""sequence":1,"#)
+        )
+        #expect(core.outcomes == ["first superseded"])
+        #expect(core.unansweredCalls == ["admit second"])
+    }
+
+    @Test func `A version that already waits is a duplicate`() {
+        let core = CoreHarness()
+        core.receive(.update(1), CommandText.update(1, id: "again"))
+        #expect(core.outcomes == ["again duplicate"])
+        #expect(core.unansweredCalls == ["admit u1"])
+    }
+
+    @Test func `Activities do not affect each other`() {
+        let core = CoreHarness()
+        core.receive(.update(2), .update(1, of: "b"))
+        #expect(core.unansweredCalls == ["admit u2", "admit b.u1"])
+    }
+
+    @Test func `The same activity of another app is another activity`() {
+        let core = CoreHarness(apps: [CommandText.app, "com.example.other"])
+        core.receive(.update(2), CommandText.update(1, app: "com.example.other", id: "other"))
+        #expect(core.unansweredCalls == ["admit u2", "admit other"])
+    }
+
+    @Test func `The end replaces the states before it`() {
+        let core = CoreHarness()
+        core.receive(.update(1), .end(2))
+        #expect(core.outcomes == ["u1 superseded"])
+        #expect(core.unansweredCalls == ["admit e2"])
+    }
+
+    @Test func `An update after a waiting end is ended`() {
+        let core = CoreHarness()
+        core.receive(.end(1), .update(2))
+        #expect(core.outcomes == ["u2 ended"])
+        #expect(core.unansweredCalls == ["admit e1"])
+    }
+
+    @Test func `An end that comes late is not superseded by an update`() {
+        let core = CoreHarness()
+        core.receive(.update(2), .end(1))
+        #expect(core.outcomes == ["u2 ended"])
+        #expect(core.unansweredCalls == ["admit e1"])
+    }
+
+    @Test func `Of two ends, the first is kept`() {
+        let core = CoreHarness()
+        core.receive(.end(1), .end(2))
+        #expect(core.outcomes == ["e2 ended"])
+        #expect(core.unansweredCalls == ["admit e1"])
+    }
+
+    @Test func `A start is not merged with later commands`() {
+        let core = CoreHarness()
+        core.receive(.start(1), .update(2), .update(3))
+        #expect(core.outcomes == ["u2 superseded"])
+        core.reply(.tokenFound)
+        core.admitAndAnswer()
+        #expect(core.unansweredCalls == [], "the update waits for the spacing")
+        core.elapse(1_010)
+        #expect(core.unansweredCalls == ["admit u3"])
+    }
+
+    @Test func `A start opens the next life after an end`() {
+        let core = CoreHarness()
+        core.receive(.end(1), .start(2))
+        #expect(core.outcomes == [])
+        core.admitAndAnswer()
+        core.elapse(1_010)
+        #expect(core.unansweredCalls == ["lookUpToken s2"])
+    }
+
+    @Test func `A newer start replaces one that waits`() {
+        let core = CoreHarness()
+        core.receive(.start(1), .start(2))
+        #expect(core.outcomes == ["s1 superseded"])
+        #expect(core.unansweredCalls == ["lookUpToken s2"])
+    }
+
+    @Test func `A start that comes late is sent first`() {
+        let core = CoreHarness()
+        core.receive(.update(2), .start(1))
+        #expect(core.outcomes == [])
+        #expect(core.unansweredCalls == ["lookUpToken s1"])
+        core.reply(.tokenFound)
+        core.admitAndAnswer()
+        core.elapse(1_010)
+        #expect(core.unansweredCalls == ["admit u2"])
+    }
+
+    @Test func `Of two late starts, one is sent`() {
+        let core = CoreHarness()
+        core.receive(.update(3), .start(1), .start(2))
+        #expect(core.outcomes == ["s2 superseded"])
+        #expect(core.unansweredCalls == ["lookUpToken s1"])
+    }
+
+    @Test func `States that come while Redis decides about one replace each other`() {
+        let core = CoreHarness()
+        core.receive(.update(1))
+        core.receive(.update(2))
+        core.receive(.update(3))
+        #expect(core.outcomes == ["u2 superseded"])
+        #expect(core.unansweredCalls == ["admit u1"], "one command of an activity is worked on at a time")
+    }
+
+    @Test func `Redis compares versions with a version that it has admitted`() {
+        let core = CoreHarness()
+        core.receive(.update(2))
+        core.receive(.update(1))
+        #expect(core.outcomes == [], "the core does not know yet what became of u2")
+        core.reply(.unchanged)
+        #expect(core.unansweredCalls == ["admit u1"])
+        core.reply(.superseded)
+        #expect(core.outcomes == ["u2 unchanged", "u1 superseded"])
+    }
+}

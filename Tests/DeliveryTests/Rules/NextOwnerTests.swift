@@ -1,0 +1,124 @@
+import LiveActivity
+import Testing
+
+@testable import Delivery
+
+/// A partition moves to its next owner. The commit's metadata has the settled offsets above the committed one, except
+/// those of records that must be read again together with another record. The next owner skips the records in the
+/// metadata. (R10)
+@Suite struct NextOwnerTests {
+    /// Revokes the partition of commands, and assigns it again with the offset and metadata that it had committed.
+    /// `spoil` may change the metadata first. Returns how many settled offsets the core took from the metadata; nil if
+    /// it refused the metadata.
+    private func handOver(_ core: CoreHarness, logEnd: Int64 = .max, spoil: (inout [UInt8]) -> Void = { _ in }) throws
+        -> Int?
+    {
+        core.beginRevoking(core.commandsPartition)
+        core.acknowledgeAll()
+        #expect(core.isDrained(core.commandsPartition))
+        let committed = core.delivery.progress(core.commandsPartition)
+        var progress = try #require(committed)
+        spoil(&progress.metadata)
+        core.release(core.commandsPartition)
+        let again = core.assign(.commands)
+        #expect(again == core.commandsPartition)
+        core.elapse(60_000)
+        let offset = progress.committableOffset
+        return progress.metadata.withUnsafeBytes {
+            core.delivery.resume(again, at: offset, metadata: $0, logEnd: logEnd)
+        }
+    }
+
+    /// Returns a core in which `b` waits for its spacing. The committed offset cannot pass the record of `b`, although
+    /// the next record, an alert, is settled.
+    private func coreWithAlertAboveARecordThatWaits() -> CoreHarness {
+        let core = CoreHarness()
+        core.receive(.update(1, of: "b"))
+        core.reply(.wait, number: 900)
+        core.receive(.alert(1))
+        core.admitAndAnswer()
+        core.acknowledgeAll()
+        core.receive(.update(2))
+        #expect(core.outcomes == ["u1 accepted"])
+        #expect(core.committableOffset == 0)
+        return core
+    }
+
+    private func readAgain(_ core: CoreHarness) {
+        core.receive(.update(1, of: "b"), .alert(1), .update(2))
+    }
+
+    @Test func `An alert that settled above a waiting record rings once`() throws {
+        let core = coreWithAlertAboveARecordThatWaits()
+        #expect(try handOver(core) == 1)
+        readAgain(core)
+        #expect(core.counters.recordsSettledBefore == 1)
+        #expect(core.unansweredCalls == ["admit b.u1", "admit u2"])
+        core.admitAndAnswer()
+        core.admitAndAnswer()
+        core.acknowledgeAll()
+        #expect(core.outcomes == ["u1 accepted", "b.u1 accepted", "u2 accepted"])
+        #expect(core.counters.alertsCarried == 0)
+        #expect(core.committableOffset == 3)
+    }
+
+    @Test func `Settled offsets beyond the end of the log are not trusted`() throws {
+        let core = coreWithAlertAboveARecordThatWaits()
+        #expect(try handOver(core, logEnd: 1) == 0)
+        readAgain(core)
+        #expect(core.counters.recordsSettledBefore == 0)
+    }
+
+    @Test func `Unreadable metadata is refused, and everything is read again`() throws {
+        let core = coreWithAlertAboveARecordThatWaits()
+        #expect(try handOver(core) { $0[0] = UInt8(ascii: "9") } == nil)
+        readAgain(core)
+        #expect(core.counters.recordsSettledBefore == 0)
+        #expect(core.recordsInProgress == 3)
+    }
+
+    @Test func `Skipped records stay settled for the owner after the next`() throws {
+        let core = coreWithAlertAboveARecordThatWaits()
+        #expect(try handOver(core) == 1)
+        core.receive(.update(1, of: "b"))
+        core.reply(.wait, number: 900)
+        #expect(try handOver(core) == 1, "its record had not been read again by then")
+        readAgain(core)
+        #expect(core.counters.recordsSettledBefore == 1)
+    }
+
+    /// The command that the first registration released is in progress, so both registrations must be read
+    /// again. The first one alone would be stale and release nothing, and the held command would be lost.
+    /// Simulation seed 108 of `longLives` found this.
+    @Test func `A registration whose command is in progress is read again with the earlier one`() throws {
+        let core = CoreHarness()
+        core.register(CommandText.registration(at: 1))
+        core.reply(.registered, held: .update(1))
+        core.reply(.wait, number: 900)
+        core.register(CommandText.registration(at: 2))
+        core.reply(.registered, held: .update(1))
+        core.acknowledgeAll()
+        #expect(core.outcomes == ["u1 duplicate"])
+        let progress = core.delivery.progress(core.registrationsPartition)
+        #expect(progress == PartitionProgress(committableOffset: 0, metadata: []))
+    }
+
+    /// The command u1 of activity `a` gave its token to u2 in memory only. If a worker read only u2 again, the token
+    /// would be lost.
+    @Test func `A command that passed on its token is read again with the newer command`() throws {
+        let core = CoreHarness()
+        let token = #""token":"\#(CoreHarness.token)","environment":"production","#
+        core.receive(.update(1, of: "b"), .update(1, beside: token), .update(2))
+        core.acknowledgeAll()
+        #expect(core.outcomes == ["u1 superseded"])
+        let progress = core.delivery.progress(core.commandsPartition)
+        #expect(progress == PartitionProgress(committableOffset: 0, metadata: []))
+    }
+
+    @Test func `A partition without read records has nothing to commit`() throws {
+        let core = coreWithAlertAboveARecordThatWaits()
+        #expect(try handOver(core) == 1)
+        let progress = core.delivery.progress(core.commandsPartition)
+        #expect(progress == nil)
+    }
+}

@@ -1,0 +1,46 @@
+import Delivery
+import LiveActivity
+import Testing
+
+/// A partition is revoked while an admitted start waits for a pool that accepts nothing. The next owner would read the
+/// start again and report `unknown`, although APNs has not accepted the start. So the start goes to the next owner
+/// through the deferred topic, with its claim. (R16)
+@Suite struct StartNextOwnerTests {
+    /// Returns a core whose pool accepts nothing, with the claim of a start that waits for the pool.
+    private func core() throws -> (CoreHarness, claim: UInt64) {
+        let core = CoreHarness { ($0.deferAfterMilliseconds, $0.deferredDelayMilliseconds) = (10_000, 30_000) }
+        core.receive(.update(1, of: "b"))
+        core.reply(.send)
+        core.elapseInSteps(11_200)
+        core.acknowledgeAll()
+        try #require(core.deferrals.map(\.command) == ["b.u1"])
+        core.receive(.start(1))
+        core.reply(.tokenFound, number: 77)
+        let claim = try #require(try core.oldestCall.claim)
+        core.reply(.send)
+        return (core, claim)
+    }
+
+    private func expectHandover(_ core: CoreHarness, claim: UInt64) throws {
+        let deferred = try #require(core.deferrals.last)
+        #expect(deferred.command == "s1" && deferred.deferral.claim == claim)
+        core.acknowledgeAll()
+        #expect(core.isDrained(core.commandsPartition) && core.committableOffset == 2 && core.outcomes == [])
+    }
+
+    @Test func `A ready start is left to the next owner`() throws {
+        let (core, claim) = try core()
+        core.beginRevoking(core.commandsPartition)
+        core.elapseInSteps(1_100)
+        try expectHandover(core, claim: claim)
+    }
+
+    @Test(arguments: [false, true]) func `A refused start is left to the next owner`(isRevokedFirst: Bool) throws {
+        let (core, claim) = try core()
+        core.push()
+        if isRevokedFirst { core.beginRevoking(core.commandsPartition) }
+        core.answer(.retryLater, status: 503)
+        if !isRevokedFirst { core.beginRevoking(core.commandsPartition) }
+        try expectHandover(core, claim: claim)
+    }
+}

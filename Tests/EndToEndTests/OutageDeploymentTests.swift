@@ -1,0 +1,31 @@
+import Glibc
+import Testbed
+import Testing
+
+@testable import CausewayLab
+
+/// The servers of an outage case are real processes.
+@Suite("The parts of an outage case", .timeLimit(.minutes(5)), .ownThread)
+struct OutageDeploymentTests {
+    @Test func `A Redis that ends by itself fails the case, and one that a step kills does not`() throws {
+        let directory = try WorkDirectory()
+        defer { directory.remove(keeping: false) }
+        let deployment = try OutageDeployment(
+            OutageCase(name: "redis-ends", summary: ""),
+            directory: directory.path,
+            programs: ExampleRun.programs,
+            rebalancingBroker: nil
+        )
+        defer { deployment.end() }
+        try deployment.redis.start()
+        try deployment.check()
+        try deployment.inject(.kill(.redis(0)))
+        try deployment.check()
+        try deployment.inject(.start(.redis(0)))
+        let server = try deployment.redis.server(0)
+        server.signal(SIGKILL)
+        #expect(server.wait(milliseconds: 60_000) == .killed(signal: SIGKILL))
+        let error = #expect(throws: LabError.self) { try deployment.check() }
+        #expect(error?.reason.hasPrefix("the redis-server ") == true)
+    }
+}

@@ -1,0 +1,130 @@
+import Foundation
+import Kafka
+import Testbed
+import Testing
+
+@testable import CausewayLab
+
+extension ExampleRun {
+    /// Stops the deployment's worker. Then the given program starts another worker at the same port.
+    func replaceWorker(by program: [String]) throws {
+        try awaitMetrics("a worker that can be stopped") { $0.sum("causeway_kafka_ready") == 1 }
+        try deployment.stopWorker(graceMilliseconds: 90_000)
+        deployment.parts.append(
+            try ChildProcess(
+                name: "another worker",
+                command: program + [
+                    ExampleRun.programs.causeway, "worker", "--config", deployment.path("causeway.yaml"),
+                ],
+                logFile: deployment.path("worker.log")
+            )
+        )
+    }
+}
+
+/// Faults of a worker's clock and of its signing, injected by `Tests/Acceptance/tools/worker-faults/faults.c`.
+enum WorkerFaults {
+    private static let source = Repository.path("Tests/Acceptance/tools/worker-faults/faults.c")
+
+    /// Builds the library that injects the faults.
+    ///
+    /// - Parameter faults: the file that lists the faults.
+    /// - Returns: the program with arguments that starts a worker with the library.
+    static func program(faults: String, on deployment: Deployment) throws -> [String] {
+        let library = deployment.path("faults.so")
+        let built = try outputOf(
+            "/usr/bin/env",
+            ["clang", "-shared", "-fPIC", "-Wall", "-Werror", "-o", library, source]
+        )
+        try #require(built.code == 0, "\(built.text)")
+        // A sanitizer's run may already preload a library, so both libraries are preloaded.
+        let preloaded = ProcessInfo.processInfo.environment["LD_PRELOAD"].map { "\(library):\($0)" } ?? library
+        return ["/usr/bin/env", "LD_PRELOAD=\(preloaded)", "WORKER_FAULTS=\(faults)"]
+    }
+}
+
+extension ExampleRun {
+    /// Starts a cluster of Redis servers, and a worker with the given `redis.mode`.
+    convenience init(_ names: [String], onClusterOf ports: [UInt16], mode: String) throws {
+        try self.init(names) { text, deployment in
+            try RedisCluster.start(on: deployment, ports: ports)
+            return text.replacingOccurrences(
+                of: "url: redis://127.0.0.1:\(deployment.redisPort)/0",
+                with: "mode: \(mode)\n  url: redis://127.0.0.1:\(ports[0])"
+            )
+        }
+    }
+}
+
+/// Two primaries without replicas. Each has half of the hash slots.
+enum RedisCluster {
+    static func start(on deployment: Deployment, ports: [UInt16]) throws {
+        for port in ports {
+            deployment.parts.append(
+                try ChildProcess(
+                    name: "redis \(port)",
+                    command: [
+                        "/usr/bin/redis-server", "--bind", "127.0.0.1", "--port", "\(port)", "--save", "",
+                        "--appendonly",
+                        "no", "--dir", deployment.directory, "--cluster-enabled", "yes", "--cluster-config-file",
+                        "nodes-\(port).conf", "--cluster-port", "\(try LoopbackPort.free())",
+                        "--cluster-require-full-coverage", "no", "--cluster-allow-replica-migration", "no",
+                    ],
+                    logFile: deployment.path("redis-\(port).log")
+                )
+            )
+        }
+        func ask(_ port: UInt16, _ arguments: String...) throws -> String {
+            try outputOf("/usr/bin/redis-cli", ["-p", "\(port)"] + arguments).text
+        }
+        for port in ports { try eventually("redis-server \(port)") { try ask(port, "PING").contains("PONG") } }
+        let halves = [("0", "8191"), ("8192", "16383")]
+        for (port, half) in zip(ports, halves) {
+            try #require(try ask(port, "CLUSTER", "ADDSLOTSRANGE", half.0, half.1).contains("OK"))
+        }
+        let bus = try ask(ports[1], "CONFIG", "GET", "cluster-port").split(separator: "\n").last.map(String.init) ?? ""
+        var meetings = 0
+        try eventually("a cluster") {
+            // Redis forgets a CLUSTER MEET that is not answered in time, so the command is repeated.
+            if meetings % 100 == 0 { _ = try ask(ports[0], "CLUSTER", "MEET", "127.0.0.1", "\(ports[1])", bus) }
+            meetings += 1
+            return try ports.allSatisfy { port in
+                let text = try ask(port, "CLUSTER", "INFO")
+                return text.contains("cluster_state:ok") && text.contains("cluster_known_nodes:2")
+                    && text.contains("cluster_slots_assigned:16384")
+            }
+        }
+    }
+}
+
+/// A consumer that joins the workers' group while no worker is a member, so that it can commit an offset.
+final class CommitBeyondLogEnd: ConsumerHandler {
+    private var assignedPartitions: [TopicPartition] = []
+
+    func partitionsAssigned(_ partitions: [TopicPartition]) { assignedPartitions += partitions }
+    func partitionsRevoked(_ partitions: [TopicPartition], areLost: Bool) {}
+
+    /// Commits an offset far beyond the end of the log, for the first partition of commands.
+    static func commit(on run: ExampleRun) throws {
+        let member = CommitBeyondLogEnd()
+        let wakeup = WakeupPipe()
+        let consumer = try Consumer(
+            properties: [
+                ("bootstrap.servers", run.deployment.bootstrapServers), ("group.id", "causeway"),
+                ("partition.assignment.strategy", "range"), ("session.timeout.ms", "6000"),
+            ],
+            topics: [CommandProducer.commandsTopicName],
+            handler: member
+        )
+        defer { _ = consumer.close(deadlineMilliseconds: 5_000) }
+        let first = TopicPartition(topic: TopicIdentifier(index: 0), partition: 0)
+        consumer.setWakeup(descriptor: wakeup.writing)
+        while !member.assignedPartitions.contains(first) {
+            if case .none = consumer.poll(), !member.assignedPartitions.contains(first) {
+                try #require(wakeup.waitHere(milliseconds: 180_000), "no partition was assigned")
+            }
+        }
+        try #require(consumer.storeOffset(topic: first.topic, partition: 0, nextOffset: 1_000_000) == nil)
+        try #require(consumer.commitStored() == nil)
+    }
+}

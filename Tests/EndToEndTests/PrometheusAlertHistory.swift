@@ -1,0 +1,95 @@
+import Foundation
+import Testbed
+import Testing
+
+@testable import CausewayLab
+
+/// The samples that Prometheus would have of a worker. `promtool` evaluates the chart's rules over them.
+///
+/// The values come from the worker. Each reading counts for several minutes, so that the test need not wait
+/// for a rule's `for`. Therefore a reading must show a lasting state:
+/// ``ExampleRun/awaitState(_:alerting:ignoring:within:meanwhile:_:)`` waits for one.
+struct PrometheusAlertHistory {
+    private static let secondsBetweenSamples = 30
+    private static let rules = Repository.url("Helm/causeway/files/rules.yaml")
+    private static let readByRules: Set<String> = {
+        let text = (try? String(contentsOf: rules, encoding: .utf8)) ?? ""
+        return Set(text.matches(of: /(?:causeway|process)_[a-z_]+/).map { String($0.output) })
+    }()
+
+    /// The readings in order, with the minutes for which each counts; a nil scrape means that the worker did
+    /// not answer.
+    private var readings: [(scrape: Scrape?, minutes: Int)] = []
+    private var expectations: [(seconds: Int, alerts: [String])] = []
+
+    /// - Parameter minutes: the time for which the reading counts.
+    mutating func add(_ scrape: Scrape?, minutes: Int) { readings.append((scrape, minutes)) }
+
+    /// Expects that exactly these alerts fire at the end of the readings so far.
+    mutating func expect(firing alerts: String...) { expect(alerts) }
+
+    mutating func expect(_ alerts: [String]) {
+        let lastSample = readings.reduce(0) { $0 + $1.minutes } * 60 - Self.secondsBetweenSamples
+        expectations.append((lastSample, alerts))
+    }
+
+    func evaluate(sourceLocation: SourceLocation = #_sourceLocation) throws {
+        try #require(!expectations.isEmpty && Self.readByRules.count > 10)
+        let directory = try WorkDirectory()
+        defer { directory.remove(keeping: false) }
+        let file = "\(directory.path)/tests.yaml"
+        try document.write(toFile: file, atomically: true, encoding: .utf8)
+        let done = try outputOf(Promtool.path, ["test", "rules", file])
+        // Joins the differences in one line, because reports show only the first line of an issue.
+        let differences = done.code == 0 ? "" : done.text.split { $0.isWhitespace }.joined(separator: " ")
+        #expect(differences == "", sourceLocation: sourceLocation)
+    }
+
+    private var document: String {
+        var text = """
+            rule_files: ['\(Self.rules.path)']
+            evaluation_interval: \(Self.secondsBetweenSamples)s
+            tests:
+              - interval: \(Self.secondsBetweenSamples)s
+                input_series:
+
+            """
+        for (name, values) in series.sorted(by: { $0.key < $1.key }) {
+            text += "      - {series: '\(name)', values: '\(values)'}\n"
+        }
+        text += "    promql_expr_test:\n"
+        for (seconds, alerts) in expectations {
+            text +=
+                "      - expr: group by (alertname) (ALERTS{alertstate=\"firing\"})\n        eval_time: \(seconds)s\n"
+            text += "        exp_samples:\(alerts.isEmpty ? " []" : "")\n"
+            for alert in alerts { text += "          - {labels: '{alertname=\"\(alert)\"}', value: 1}\n" }
+        }
+        return text
+    }
+
+    /// The samples of each series that a rule may read, in promtool's format, with the labels that Prometheus
+    /// adds.
+    private var series: [String: String] {
+        let names = readings.reduce(into: Set<String>()) { $0.formUnion($1.scrape.map { Set($0.series.keys) } ?? []) }
+        var series: [String: String] = [:]
+        for name in names where Self.readByRules.contains(String(name.prefix { $0 != "{" })) {
+            let labels = name.drop { $0 != "{" }.dropFirst().dropLast()
+            let metric = name.prefix { $0 != "{" }
+            let target = "namespace=\"push\",job=\"causeway\",pod=\"a\""
+            let full = "\(metric){\(labels)\(labels.isEmpty ? "" : ",")\(target)}"
+            series[full] =
+                readings.map { scrape, minutes in
+                    let count = minutes * 60 / Self.secondsBetweenSamples
+                    guard let value = scrape?.series[name] else { return "_x\(count)" }
+                    return String(format: "%.6f+0x%d", value, count - 1)
+                }
+                .joined(separator: " ")
+        }
+        return series
+    }
+}
+
+/// Prometheus' tool, from Debian's package `prometheus`. A test that needs it fails if it is missing.
+enum Promtool {
+    static let path = "/usr/bin/promtool"
+}
