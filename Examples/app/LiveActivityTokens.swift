@@ -103,7 +103,7 @@ final class LiveActivityTokens {
         guard observedActivities.insert(activity.id).inserted else { return }
         if let token = activity.pushToken { report(token: token, of: activity) }
         Task {
-            // The token can change while the activity runs.
+            // An activity gets its first token only some time after its start, and the token can change later.
             for await token in activity.pushTokenUpdates { report(token: token, of: activity) }
         }
         Task {

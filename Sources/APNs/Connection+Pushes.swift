@@ -191,7 +191,7 @@ extension Connection {
             slot.pointee.windowDelta -= Int64(count)
             slot.pointee.remainingBody = UnsafeRawBufferPointer(rebasing: rest[count...])
         }
-        slots.dequeueBody(index)
+        slots.removeFromBodyQueue(index)
         markSent(slot)
     }
 

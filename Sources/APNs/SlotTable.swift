@@ -160,7 +160,7 @@ struct SlotTable: ~Copyable {
         lists.pointee.lastWaiting = index
     }
 
-    func dequeueBody(_ index: Int32) {
+    func removeFromBodyQueue(_ index: Int32) {
         let slot = pointer(index)
         guard slot.pointee.isBodyWaiting else { return }
         slot.pointee.isBodyWaiting = false
@@ -174,7 +174,7 @@ struct SlotTable: ~Copyable {
     /// Frees a slot. The bytes of its response stay valid until the slot gets another response.
     func free(_ index: Int32) {
         cancelDeadline(index)
-        dequeueBody(index)
+        removeFromBodyQueue(index)
         let slot = pointer(index)
         precondition(slot.pointee.stage != .free)
         slot.pointee.stage = .free

@@ -27,10 +27,10 @@ struct Recorder: Decoder {
         /// Whether the recording may describe only the example, not everything that the type accepts. For example, the
         /// type reads an array element by element, or tries a second type after the first fails. The shape is then
         /// `any`.
-        var isDecodingConditional = false
+        var describesOnlyExample = false
 
         var shape: FieldShape {
-            guard !isDecodingConditional, fields == nil || valueShape == nil else { return .any }
+            guard !describesOnlyExample, fields == nil || valueShape == nil else { return .any }
             if let valueShape { return isNullable ? valueShape.asOptional : valueShape }
             guard let fields else { return .any }
             var shapes = fields
@@ -48,7 +48,7 @@ struct Recorder: Decoder {
     func unkeyedContainer() throws -> any UnkeyedDecodingContainer {
         // The type decodes an array element by element: for example, a point decodes two numbers. The
         // recorder cannot know how many elements the type needs.
-        recording.isDecodingConditional = true
+        recording.describesOnlyExample = true
         return UnkeyedRecorder(elements: example?.elements ?? [], depth: depth)
     }
 

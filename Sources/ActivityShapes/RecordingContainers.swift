@@ -6,7 +6,7 @@ struct KeyedRecorder<Key: CodingKey>: KeyedDecodingContainerProtocol {
     /// Those of the example's keys that `Key` can represent. A type that reads this property chooses by the keys what
     /// to decode. An enum with associated values does this.
     var allKeys: [Key] {
-        recorder.recording.isDecodingConditional = true
+        recorder.recording.describesOnlyExample = true
         guard case .object(let members)? = recorder.example else { return [] }
         return members.keys.sorted().compactMap { Key(stringValue: $0) }
     }
@@ -68,7 +68,7 @@ struct KeyedRecorder<Key: CodingKey>: KeyedDecodingContainerProtocol {
     }
 
     func superDecoder() throws -> any Decoder {
-        recorder.recording.isDecodingConditional = true
+        recorder.recording.describesOnlyExample = true
         return Recorder(example: recorder.example?["super"], recording: Recorder.Recording(), depth: recorder.depth + 1)
     }
 
@@ -134,13 +134,13 @@ struct SingleValueRecorder: SingleValueDecodingContainer {
     func decode<Value: Decodable>(_ type: Value.Type) throws -> Value {
         let shape = Recorder.shape(of: type, from: recorder.example, depth: recorder.depth)
         if let earlierShape = recorder.recording.valueShape, earlierShape != shape {
-            recorder.recording.isDecodingConditional = true
+            recorder.recording.describesOnlyExample = true
         }
         recorder.recording.valueShape = shape
         do {
             return try Recorder.value(of: type, from: recorder.example, depth: recorder.depth)
         } catch {
-            recorder.recording.isDecodingConditional = true
+            recorder.recording.describesOnlyExample = true
             throw error
         }
     }

@@ -7,7 +7,7 @@ import Redis
 /// | bytes | in an update or an end | in a settlement |
 /// | --- | --- | --- |
 /// | 1–13 | the version, as ``StoredVersion`` writes it | the same |
-/// | 14 | the number of the argument that has the pace, plus ``CallBits/isTooOld`` and ``CallBits/isReadAgain`` | for a 429 the number of the pace's argument, otherwise 0 |
+/// | 14 | the number of the argument that has the pace, plus ``CallBits/isTooOld`` and ``CallBits/isReread`` | for a 429 the number of the pace's argument, otherwise 0 |
 /// | 15 | ``CallBits`` | the ``SettlementNumber`` and ``CallBits`` |
 /// | 16–20 | the timestamp again, so that it can be read as one number with the two bytes before it | the same |
 /// | 21–26 | the digest, see ``StoredDigest`` | the same |
@@ -77,8 +77,8 @@ struct CallBatch: ~Copyable {
         let bits = CallBits.of(admission) | appendKey(key)
         var writer = RedisCommandWriter(arguments, continuingAt: argumentByteCount)
         let ageBit = admission.isTooOld ? CallBits.isTooOld : 0
-        let readAgainBit = admission.isReadAgain && admission.registration != nil ? CallBits.isReadAgain : 0
-        writer.callHead(bits, paceNumber: paceNumber | ageBit | readAgainBit, admission.version, admission.digest)
+        let rereadBit = admission.isReread && admission.registration != nil ? CallBits.isReread : 0
+        writer.callHead(bits, paceNumber: paceNumber | ageBit | rereadBit, admission.version, admission.digest)
         if let registration = admission.registration {
             let time = StoredTime.clamped(registration.registeredAtMilliseconds)
             writer.token(registration.token, registration.environment, milliseconds: time)
@@ -190,7 +190,7 @@ enum CallBits {
     static let isTooOld: UInt8 = 128
     /// In the byte of the pace's number: the command brings a token, and is read again because Redis lost
     /// data.
-    static let isReadAgain: UInt8 = 64
+    static let isReread: UInt8 = 64
 
     static func of(_ admission: StateAdmission<UnsafeRawBufferPointer>) -> UInt8 {
         (admission.requestsHighPriority ? requestsHighPriority : 0) | (admission.mayUseReserve ? mayUseReserve : 0)

@@ -51,7 +51,6 @@ enum CallKind: UInt8, BitwiseCopyable {
         .noToken,
         .held,
         .duplicate,
-        .superseded,
         .ended,
         .alertHeld,
         .alertAlreadyAccepted,

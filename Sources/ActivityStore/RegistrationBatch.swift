@@ -25,7 +25,7 @@ struct RegistrationBatch: ~Copyable {
     private static let headBytes = 5
     private static let callBytesMax =
         headBytes + StoredRecord.millisecondsBytes + TokenText.bytesMax + StoredVersion.textBytes + 2
-        + Limits.audiencesPerRegistration * AudienceList.digestBytes
+        + Limits.audiencesPerRegistrationMax * AudienceList.digestBytes
 
     private let capacity: Int
     private var keys: BatchKeys

@@ -61,7 +61,7 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         ("VERSION_BYTES", Int64(StoredVersion.bytes)),
         // Where a token comes from.
         ("FROM_COMMAND", Int64(RegistrationSource.command.rawValue)),
-        ("FROM_READING_AGAIN", Int64(RegistrationSource.readAgain.rawValue)),
+        ("FROM_READING_AGAIN", Int64(RegistrationSource.reread.rawValue)),
         // Flags in the byte of the token's form.
         ("FREQUENT", Int64(StoredRecord.Flag.frequentUpdates)),
         ("LIMITED", Int64(StoredRecord.Flag.limited)),
@@ -84,7 +84,7 @@ public enum StoreScript: Int, Sendable, CaseIterable {
         ("KEY_REPEATS", Int64(CallBits.keyRepeats)),
         // Bits in the byte of a pace's number.
         ("OLD", Int64(CallBits.isTooOld)),
-        ("IS_READ_AGAIN", Int64(CallBits.isReadAgain)),
+        ("IS_READ_AGAIN", Int64(CallBits.isReread)),
         // What a settlement reports; the letter of a refund.
         ("ACCEPTED", Int64(SettlementNumber.accepted.rawValue)),
         ("SETTLED_NOT_SHOWN", Int64(SettlementNumber.notShown.rawValue)),

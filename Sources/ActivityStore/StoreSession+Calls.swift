@@ -276,7 +276,8 @@ extension StoreCall<UnsafeRawBufferPointer>.Operation {
 
     private static func isAudienceList(_ list: UnsafeRawBufferPointer?) -> Bool {
         guard let list else { return true }
-        return list.count % AudienceList.digestBytes == 0 && AudienceList(list).count <= Limits.audiencesPerRegistration
+        return list.count % AudienceList.digestBytes == 0
+            && AudienceList(list).count <= Limits.audiencesPerRegistrationMax
     }
 
     private static func isHoldable(_ command: UnsafeRawBufferPointer) -> Bool {

@@ -17,7 +17,8 @@ package final class BrokerContact: ClientLogHandler, @unchecked Sendable {
     private var hasPrinted = false
 
     /// - Parameters:
-    ///   - command: the first words of each message, such as `causeway send`.
+    ///   - command: the first words of the printed message, such as `causeway send`. The text of
+    ///     ``failureReason(_:)`` does not begin with them.
     ///   - properties: the client's properties, which contain the brokers' addresses.
     package init(of command: String, properties: [KafkaProperties.Property]) {
         self.command = command

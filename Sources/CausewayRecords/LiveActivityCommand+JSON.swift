@@ -30,7 +30,7 @@ extension LiveActivityCommand: Codable {
         return ownJSON.keeping(receivedJSON, readAs: try Self(json: receivedJSON).ownFields(), in: Key.nestedObjects)
     }
 
-    /// Returns the JSON of the command's properties alone, without what was received.
+    /// Returns the JSON that the command's properties give. Does not use `receivedJSON`.
     func ownFields() throws -> JSONValue {
         var record: [String: JSONValue] = ["app": .string(app), "aps": .object(try aps())]
         switch address {

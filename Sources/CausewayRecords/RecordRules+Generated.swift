@@ -2,12 +2,12 @@
 
 extension RecordRules {
     static let limits = Limits(
-        recordBytes: 65_536,
-        stringBytes: 8192,
-        nestingDepth: 32,
-        bodyBytes: 4096,
-        broadcastBodyBytes: 5120,
-        timestampLeadSeconds: 300
+        recordBytesMax: 65_536,
+        stringBytesMax: 8192,
+        nestingDepthMax: 32,
+        bodyBytesMax: 4096,
+        broadcastBodyBytesMax: 5120,
+        timestampLeadSecondsMax: 300
     )
 
     static let commandSchema = #"""

@@ -3,14 +3,14 @@ import Foundation
 /// The worker's rules for commands and registrations.
 struct RecordRules: Sendable {
     struct Limits: Sendable {
-        var recordBytes: Int
+        var recordBytesMax: Int
         /// The maximum bytes of a string between its quotes, with escapes.
-        var stringBytes: Int
-        var nestingDepth: Int
-        var bodyBytes: Int
+        var stringBytesMax: Int
+        var nestingDepthMax: Int
+        var bodyBytesMax: Int
         /// The maximum bytes of a body to a channel that the command itself names.
-        var broadcastBodyBytes: Int
-        var timestampLeadSeconds: Int64
+        var broadcastBodyBytesMax: Int
+        var timestampLeadSecondsMax: Int64
     }
 
     static let command = RecordRules(commandSchema)
@@ -31,8 +31,10 @@ struct RecordRules: Sendable {
     func check(_ record: JSONValue, now: Date) throws {
         var faults = schema.faults(of: record)
         let text = try record.text()
-        if text.count > Self.limits.recordBytes {
-            faults.append(RecordFault("", "the record has \(text.count) bytes, \(Self.limits.recordBytes) are allowed"))
+        if text.count > Self.limits.recordBytesMax {
+            faults.append(
+                RecordFault("", "the record has \(text.count) bytes, \(Self.limits.recordBytesMax) are allowed")
+            )
         }
         faults += Self.sizeFaults(of: record, "", depth: 1)
         if case .object(let members) = record, let aps = members["aps"] {
@@ -49,8 +51,8 @@ struct RecordRules: Sendable {
         case .null, .boolean, .integer, .unsigned, .number, .numeral: return []
         case .string(let text): return stringFaults(text, path)
         case .array, .object:
-            guard depth <= limits.nestingDepth else {
-                return [RecordFault(path, "more than \(limits.nestingDepth) nested objects and arrays")]
+            guard depth <= limits.nestingDepthMax else {
+                return [RecordFault(path, "more than \(limits.nestingDepthMax) nested objects and arrays")]
             }
             if case .array(let elements) = value {
                 return elements.flatMap { sizeFaults(of: $0, path, depth: depth + 1) }
@@ -66,8 +68,8 @@ struct RecordRules: Sendable {
 
     private static func stringFaults(_ text: String, _ path: String) -> [RecordFault] {
         let count = JSONValue.escapedCount(text)
-        return count <= limits.stringBytes
-            ? [] : [RecordFault(path, "a string has \(count) bytes, \(limits.stringBytes) are allowed")]
+        return count <= limits.stringBytesMax
+            ? [] : [RecordFault(path, "a string has \(count) bytes, \(limits.stringBytesMax) are allowed")]
     }
 
     /// Returns a fault if the body for APNs is too large: `{"aps":…}` with the members of `payload`.
@@ -77,8 +79,8 @@ struct RecordRules: Sendable {
             // In the body, one comma replaces the two braces of `payload`.
             count += try payload.text().count - 1
         }
-        var bodyBytesMax = limits.bodyBytes
-        if case .string = record["channel"] { bodyBytesMax = limits.broadcastBodyBytes }
+        var bodyBytesMax = limits.bodyBytesMax
+        if case .string = record["channel"] { bodyBytesMax = limits.broadcastBodyBytesMax }
         return count <= bodyBytesMax
             ? [] : [RecordFault("", "the request body has \(count) bytes, \(bodyBytesMax) are allowed")]
     }
@@ -88,8 +90,8 @@ struct RecordRules: Sendable {
             let seconds = UnixTime.seconds(now), timestamp > seconds
         else { return [] }
         let leadSeconds = timestamp.subtractingReportingOverflow(seconds).partialValue
-        guard leadSeconds > limits.timestampLeadSeconds else { return [] }
-        let message = "is \(leadSeconds) seconds in the future, \(limits.timestampLeadSeconds) are allowed"
+        guard leadSeconds > limits.timestampLeadSecondsMax else { return [] }
+        let message = "is \(leadSeconds) seconds in the future, \(limits.timestampLeadSecondsMax) are allowed"
         return [RecordFault("aps.timestamp", message)]
     }
 }

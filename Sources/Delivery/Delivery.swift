@@ -62,13 +62,13 @@ public struct Delivery: ~Copyable {
     var productions: ProductionQueue<Production>
     /// Commands that the producer has not yet taken for the deferred topic.
     var deferrals: ProductionQueue<Production>
-    /// Commands to audiences that the core of audiences has not taken yet, except those in `handoversReadAgain`.
+    /// Commands to audiences that the core of audiences has not taken yet, except those in `rereadHandovers`.
     var handovers: IndexQueue<UInt32>
     /// Commands to audiences that were settled before and are read again. The core of audiences takes them only while
     /// `membersAreComplete` is true.
-    var handoversReadAgain: IndexQueue<UInt32>
+    var rereadHandovers: IndexQueue<UInt32>
     /// Whether the store has the members of all audiences, as far as the shell knows, or the shell does not wait for
-    /// them any longer (R26). If false, the commands in `handoversReadAgain` wait.
+    /// them any longer (R26). If false, the commands in `rereadHandovers` wait.
     public var membersAreComplete = true
     var membershipChanges: PendingMembershipChanges
     /// The earliest monotonic time at which `reviewPoolQueues` next checks the commands that wait for pools.
@@ -117,7 +117,7 @@ public struct Delivery: ~Copyable {
         productions = ProductionQueue(limit: recordsMax * 3)
         deferrals = ProductionQueue(limit: recordsMax)
         handovers = IndexQueue(limit: recordsMax)
-        handoversReadAgain = IndexQueue(limit: recordsMax)
+        rereadHandovers = IndexQueue(limit: recordsMax)
         membershipChanges = PendingMembershipChanges(limit: callsMax)
         pools = PoolTable(configuration: configuration, activitiesMax: activitiesMax)
     }

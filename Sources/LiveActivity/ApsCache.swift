@@ -19,9 +19,9 @@ public struct ApsCache: ~Copyable {
     private var lastCommand = Command.blank
     private var lastKeys = ApsKeys()
 
-    /// Allocates room for one dictionary. A dictionary longer than ``Limits/bodyBytes`` is not remembered.
+    /// Allocates room for one dictionary. A dictionary longer than ``Limits/bodyBytesMax`` is not remembered.
     public init() {
-        bytes = .allocate(byteCount: Limits.bodyBytes, alignment: 16)
+        bytes = .allocate(byteCount: Limits.bodyBytesMax, alignment: 16)
     }
 
     private init(storage bytes: UnsafeMutableRawPointer?) {
@@ -65,7 +65,7 @@ public struct ApsCache: ~Copyable {
         dictionaryNumber &+= 1
         // A dictionary that is too long is not remembered. The previous dictionary is then forgotten too: a record
         // that repeats the previous one would get the number of the long one.
-        guard let bytes, range.count <= Limits.bodyBytes else {
+        guard let bytes, range.count <= Limits.bodyBytesMax else {
             count = 0
             return
         }

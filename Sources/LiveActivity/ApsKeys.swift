@@ -80,13 +80,13 @@ extension Command {
         case .relevanceScore:
             return try text.anyNumber(position, field)
         case .apsAttributesType:
-            let name = try text.name(position, atMost: Limits.identifierBytes, field)
+            let name = try text.name(position, atMost: Limits.identifierBytesMax, field)
             attributesType = name.text
             return name.next
         case .inputPushToken:
             return try text.integer(position, from: 1, to: 1, field).next
         case .inputPushChannel:
-            return try text.name(position, atMost: Limits.stringBytes, field).next
+            return try text.name(position, atMost: Limits.stringBytesMax, field).next
         default:
             preconditionFailure("Field.apsField gave a field that is not read here")
         }

@@ -37,10 +37,10 @@ public struct ByteRange: Equatable, Sendable, BitwiseCopyable {
 
 extension ByteRange {
     /// Creates the range between two positions. They fit into 32 bits, because a record or body has at most
-    /// ``Limits/recordBytes`` bytes.
+    /// ``Limits/recordBytesMax`` bytes.
     @inline(__always)
     init(from start: Int, to end: Int) {
-        assert(start >= 0 && start <= end && end <= Limits.recordBytes)
+        assert(start >= 0 && start <= end && end <= Limits.recordBytesMax)
         self.init(offset: UInt32(truncatingIfNeeded: start), count: UInt32(truncatingIfNeeded: end &- start))
     }
 

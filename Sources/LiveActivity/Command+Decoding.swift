@@ -121,23 +121,23 @@ extension Command {
     private mutating func decode(_ field: Field, _ text: JSONText, _ position: Int) throws(Fault) -> Int {
         switch field {
         case .app:
-            let name = try text.name(position, atMost: Limits.identifierBytes, field)
+            let name = try text.name(position, atMost: Limits.identifierBytesMax, field)
             app = name.text
             return name.next
         case .activity:
-            let name = try text.name(position, atMost: Limits.identifierBytes, field)
+            let name = try text.name(position, atMost: Limits.identifierBytesMax, field)
             activity = name.text
             return name.next
         case .device:
-            let name = try text.name(position, atMost: Limits.identifierBytes, field)
+            let name = try text.name(position, atMost: Limits.identifierBytesMax, field)
             device = name.text
             return name.next
         case .audience:
-            let name = try text.name(position, atMost: Limits.identifierBytes, field)
+            let name = try text.name(position, atMost: Limits.identifierBytesMax, field)
             audience = name.text
             return name.next
         case .id:
-            let name = try text.name(position, atMost: Limits.commandIdentifierBytes, field)
+            let name = try text.name(position, atMost: Limits.commandIdentifierBytesMax, field)
             identifier = name.text
             return name.next
         case .token:

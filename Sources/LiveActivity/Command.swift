@@ -67,7 +67,7 @@ public struct Command: Sendable, BitwiseCopyable {
 
     /// The maximum length of the body. APNs allows a longer body for a broadcast channel.
     @inlinable
-    public var bodyBytesMax: Int { channel.isAbsent ? Limits.bodyBytes : Limits.broadcastBodyBytes }
+    public var bodyBytesMax: Int { channel.isAbsent ? Limits.bodyBytesMax : Limits.broadcastBodyBytesMax }
 
     /// Whether the body is small enough for APNs.
     @inlinable
@@ -78,11 +78,11 @@ public struct Command: Sendable, BitwiseCopyable {
         Fault(.bodyTooLarge, channel.isAbsent ? .body : .channel, at: Int(aps.offset), amount: bodyCount)
     }
 
-    /// Throws if `aps.timestamp` is more than ``Limits/timestampLeadSeconds`` ahead of the clock.
+    /// Throws if `aps.timestamp` is more than ``Limits/timestampLeadSecondsMax`` ahead of the clock.
     /// - Parameter now: UNIX seconds.
     @inlinable
     public func checkTimestamp(now: Int64) throws(Fault) {
-        guard version.timestamp - now > Limits.timestampLeadSeconds else { return }
+        guard version.timestamp - now > Limits.timestampLeadSecondsMax else { return }
         throw Fault.timestampInFuture(self, now: now)
     }
 }

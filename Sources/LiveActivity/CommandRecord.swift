@@ -20,7 +20,7 @@ public struct CommandRecord {
     public var payloadMembers: UnsafeRawBufferPointer?
     /// The command's `id`. If the producer gave none, it is the place of the producer's record,
     /// `topic/partition/offset`, so that results name that record and not a copy. Nil if the id would be longer
-    /// than ``Limits/commandIdentifierBytes``.
+    /// than ``Limits/commandIdentifierBytesMax``.
     public var identifier: UnsafeRawBufferPointer?
     public var sequence: UInt64 = 0
     /// The priority that the command asks for: 5, 10, or 0 as in ``Command/priority``.

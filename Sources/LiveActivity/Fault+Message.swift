@@ -23,7 +23,7 @@ extension Fault {
         let requirement = path.field.requirement
         switch code {
         case .emptyRecord: return "the record is empty"
-        case .recordTooLarge: return "the record has \(amount) bytes, \(Limits.recordBytes) are allowed"
+        case .recordTooLarge: return "the record has \(amount) bytes, \(Limits.recordBytesMax) are allowed"
         case .notJSON: return "not valid JSON"
         case .byteOrderMark: return "the record begins with a byte order mark, which JSON must not have"
         case .truncated: return "the record ends too early"
@@ -32,7 +32,7 @@ extension Fault {
         case .invalidEscape: return "a string contains a backslash that does not begin an escape"
         case .loneSurrogate: return "a string contains half of a surrogate pair"
         case .invalidUTF8: return "a string is not valid UTF-8"
-        case .tooDeep: return "more than \(Limits.nestingDepth) nested objects and arrays"
+        case .tooDeep: return "more than \(Limits.nestingDepthMax) nested objects and arrays"
         case .tooLong: return tooLongExplanation
         case .tooMany: return tooManyExplanation
         case .unknownKey: return "unknown key"
@@ -40,28 +40,28 @@ extension Fault {
         case .missingField: return "missing, must be \(requirement)"
         case .wrongType, .outOfRange, .unknownValue, .invalidHexadecimal: return "must be \(requirement)"
         case .timestampInFuture:
-            return "is \(amount) seconds in the future, \(Limits.timestampLeadSeconds) are allowed"
+            return "is \(amount) seconds in the future, \(Limits.timestampLeadSecondsMax) are allowed"
         case .emptyText: return "must not be empty"
         case .invalidCharacter where path.field == .policy: return "must be \(requirement)"
         case .invalidCharacter: return "must not contain a control character"
         case .notAllowed: return notAllowedExplanation
         case .missingPlaceholder: return "must contain \"{device}\", which is replaced by each device's id"
         case .bodyTooLarge:
-            let limit = path.field == .channel ? Limits.broadcastBodyBytes : Limits.bodyBytes
+            let limit = path.field == .channel ? Limits.broadcastBodyBytesMax : Limits.bodyBytesMax
             return "the request body has \(amount) bytes, \(limit) are allowed"
         }
     }
 
     private var tooLongExplanation: String {
-        amount > Limits.stringBytes
-            ? "a string has \(amount) bytes, \(Limits.stringBytes) are allowed"
+        amount > Limits.stringBytesMax
+            ? "a string has \(amount) bytes, \(Limits.stringBytesMax) are allowed"
             : "must be \(path.field.requirement), and has \(amount) bytes"
     }
 
     private var tooManyExplanation: String {
         path.field == .audiences
-            ? "\(amount) audiences, \(Limits.audiencesPerRegistration) are allowed"
-            : "more than \(Limits.unknownKeysPerObject) unknown keys"
+            ? "\(amount) audiences, \(Limits.audiencesPerRegistrationMax) are allowed"
+            : "more than \(Limits.unknownKeysPerObjectMax) unknown keys"
     }
 
     private var notAllowedExplanation: String {

@@ -31,7 +31,7 @@ public struct Fault: Error, Equatable, Sendable, BitwiseCopyable {
 public enum FaultCode: UInt8, Sendable, CaseIterable, BitwiseCopyable {
     /// The record has no bytes, or only white space.
     case emptyRecord
-    /// The record has more than ``Limits/recordBytes`` bytes.
+    /// The record has more than ``Limits/recordBytesMax`` bytes.
     case recordTooLarge
     /// Not JSON by RFC 8259: the byte at the offset is not allowed there.
     case notJSON
@@ -49,12 +49,12 @@ public enum FaultCode: UInt8, Sendable, CaseIterable, BitwiseCopyable {
     case loneSurrogate
     /// Not well-formed UTF-8 (Unicode, table 3-7).
     case invalidUTF8
-    /// Objects and arrays are nested deeper than ``Limits/nestingDepth``.
+    /// Objects and arrays are nested deeper than ``Limits/nestingDepthMax``.
     case tooDeep
-    /// A string exceeds ``Limits/stringBytes``, or a name exceeds its own limit.
+    /// A string exceeds ``Limits/stringBytesMax``, or a name exceeds its own limit.
     case tooLong
-    /// An object has more than ``Limits/unknownKeysPerObject`` unknown keys, or a registration names more than
-    /// ``Limits/audiencesPerRegistration`` audiences.
+    /// An object has more than ``Limits/unknownKeysPerObjectMax`` unknown keys, or a registration names more than
+    /// ``Limits/audiencesPerRegistrationMax`` audiences.
     case tooMany
     /// The record's format does not define this key, or only Causeway may write it.
     case unknownKey
@@ -65,7 +65,7 @@ public enum FaultCode: UInt8, Sendable, CaseIterable, BitwiseCopyable {
     case wrongType
     /// A number is outside its field's range.
     case outOfRange
-    /// A timestamp is more than ``Limits/timestampLeadSeconds`` ahead of the clock.
+    /// A timestamp is more than ``Limits/timestampLeadSecondsMax`` ahead of the clock.
     case timestampInFuture
     /// A string is not one of the values that its field allows.
     case unknownValue
@@ -80,7 +80,7 @@ public enum FaultCode: UInt8, Sendable, CaseIterable, BitwiseCopyable {
     case notAllowed
     /// The activity of a start to an audience lacks ``DeviceTemplate/placeholder``.
     case missingPlaceholder
-    /// The request body would exceed ``Limits/bodyBytes``, or ``Limits/broadcastBodyBytes`` for a channel.
+    /// The request body would exceed ``Limits/bodyBytesMax``, or ``Limits/broadcastBodyBytesMax`` for a channel.
     case bodyTooLarge
 
     public var name: StaticString {

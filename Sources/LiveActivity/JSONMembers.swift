@@ -87,7 +87,7 @@ struct JSONMembers {
             throw Fault(.unknownKey, FieldPath(field: object, unknownKey: key.range), at: keyPosition)
         case .passedOn:
             passedOnCount &+= 1
-            guard passedOnCount <= Limits.unknownKeysPerObject else {
+            guard passedOnCount <= Limits.unknownKeysPerObjectMax else {
                 throw Fault(.tooMany, object, at: keyPosition, amount: passedOnCount)
             }
         case .unchecked:
@@ -101,7 +101,7 @@ struct JSONMembers {
         _ key: UnsafeRawBufferPointer,
         _ knownField: (UnsafeRawBufferPointer) -> Field?
     ) -> Field? {
-        withUnsafeTemporaryAllocation(byteCount: Limits.knownKeyBytes, alignment: 1) { target in
+        withUnsafeTemporaryAllocation(byteCount: Limits.knownKeyBytesMax, alignment: 1) { target in
             var count = 0
             for byte in UnescapedBytes(key) {
                 guard count < target.count else { return nil }
@@ -117,7 +117,7 @@ struct JSONMembers {
     /// and too many unknown keys.
     @inline(never)
     private func refuseDuplicates(_ text: JSONText) throws(Fault) {
-        let keysMax = Limits.unknownKeysPerObject + Field.allCases.count
+        let keysMax = Limits.unknownKeysPerObjectMax + Field.allCases.count
         let duplicate = withUnsafeTemporaryAllocation(of: ByteRange.self, capacity: keysMax) { keys in
             var count = 0
             var position = start &+ 1

@@ -4,12 +4,12 @@ extension JSONText {
     @inline(__always)
     func recordStart() throws(Fault) -> Int {
         let start = skipWhitespace(0)
-        guard start < count, byte(start) == UInt8(ascii: "{") else { throw noObject(start) }
+        guard start < count, byte(start) == UInt8(ascii: "{") else { throw missingObject(start) }
         return start
     }
 
     @inline(never)
-    private func noObject(_ start: Int) -> Fault {
+    private func missingObject(_ start: Int) -> Fault {
         if start == count { return Fault(.emptyRecord, .record, at: start) }
         if count >= 3, byte(0) == 0xEF, byte(1) == 0xBB, byte(2) == 0xBF {
             return Fault(.byteOrderMark, .record, at: 0)
@@ -63,7 +63,7 @@ extension JSONText {
         let string = try string(position, field)
         let name = bytes(string.range)
         guard !name.isEmpty else { throw Fault(.emptyText, field, at: position) }
-        guard name.count <= Limits.policyNameBytes else {
+        guard name.count <= Limits.policyNameBytesMax else {
             throw Fault(.tooLong, field, at: position, amount: name.count)
         }
         let isName = name.allSatisfy { byte in

@@ -127,7 +127,7 @@ extension JSONText {
         var value = 0
         for position in start &+ 1..<end {
             let digit = byte(position) &- UInt8(ascii: "0")
-            if digit < 10 { value = min(value &* 10 &+ Int(digit), Limits.recordBytes &* 2) }
+            if digit < 10 { value = min(value &* 10 &+ Int(digit), Limits.recordBytesMax &* 2) }
         }
         return byte(start &+ 1) == UInt8(ascii: "-") ? -value : value
     }

@@ -87,7 +87,7 @@ extension JSONText {
         while position < count {
             switch byte(position) {
             case quote:
-                guard position &- start <= Limits.stringBytes else {
+                guard position &- start <= Limits.stringBytesMax else {
                     throw Fault(.tooLong, field, at: start &- 1, amount: position &- start)
                 }
                 string.end = position

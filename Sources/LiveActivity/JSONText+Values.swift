@@ -10,7 +10,7 @@ extension JSONText {
         while true {
             let first = peek(position)
             if first == UInt8(ascii: "{") || first == UInt8(ascii: "[") {
-                guard depth &+ levelCount < Limits.nestingDepth else { throw Fault(.tooDeep, field, at: position) }
+                guard depth &+ levelCount < Limits.nestingDepthMax else { throw Fault(.tooDeep, field, at: position) }
                 let isObject = first == UInt8(ascii: "{")
                 objectBits = objectBits &<< 1 | (isObject ? 1 : 0)
                 levelCount &+= 1

@@ -8,10 +8,10 @@ struct JSONText {
     let base: UnsafeRawPointer
     let count: Int
 
-    /// - Throws: a ``Fault`` if the record is empty or larger than ``Limits/recordBytes``.
+    /// - Throws: a ``Fault`` if the record is empty or larger than ``Limits/recordBytesMax``.
     init(_ record: UnsafeRawBufferPointer) throws(Fault) {
         guard let base = record.baseAddress, record.count > 0 else { throw Fault(.emptyRecord, .record, at: 0) }
-        guard record.count <= Limits.recordBytes else {
+        guard record.count <= Limits.recordBytesMax else {
             throw Fault(.recordTooLarge, .record, at: 0, amount: record.count)
         }
         self.base = base

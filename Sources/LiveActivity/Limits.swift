@@ -2,39 +2,39 @@
 /// one of these numbers. (R4)
 public enum Limits {
     /// The maximum length of a record, in bytes.
-    public static let recordBytes = 65_536
+    public static let recordBytesMax = 65_536
     /// The maximum nesting of objects and arrays, including the record's own object.
-    public static let nestingDepth = 32
+    public static let nestingDepthMax = 32
     /// The maximum length of a JSON string or key between its quotes, in bytes.
-    public static let stringBytes = 8_192
+    public static let stringBytesMax = 8_192
     /// The maximum length of a name (an app, an activity, an audience, a device, an attributes type), in
     /// bytes after its escapes are decoded.
-    public static let identifierBytes = 256
+    public static let identifierBytesMax = 256
     /// The maximum length of a command's `id`, in bytes after its escapes are decoded.
-    public static let commandIdentifierBytes = 64
+    public static let commandIdentifierBytesMax = 64
     /// The maximum length of a policy's name, in bytes.
-    public static let policyNameBytes = 64
+    public static let policyNameBytesMax = 64
     /// The minimum and maximum number of a token's hexadecimal digits. Apple promises no length: update
     /// tokens of 64 to 160 digits have been seen.
     public static let tokenDigitsMin = 8
     public static let tokenDigitsMax = 200
     /// The maximum length of a request's body to one device, in bytes (Apple, "Sending notification requests
     /// to APNs").
-    public static let bodyBytes = 4_096
+    public static let bodyBytesMax = 4_096
     /// The maximum length of a request's body to a broadcast channel, in bytes (Apple, "Sending broadcast
     /// push notification requests to APNs").
-    public static let broadcastBodyBytes = 5_120
+    public static let broadcastBodyBytesMax = 5_120
     /// The maximum number of broadcast channels of one app in one environment (Apple, "Sending channel
     /// management requests to APNs").
-    public static let channelsPerApp = 10_000
+    public static let channelsPerAppMax = 10_000
     /// The maximum number of unknown keys in each of these objects: Apple's dictionary, its alert, and a title or body
     /// that is an object. Causeway passes unknown keys on to APNs. The limit keeps the search for duplicate keys cheap.
-    public static let unknownKeysPerObject = 32
+    public static let unknownKeysPerObjectMax = 32
     /// The size of the buffer into which a key with escapes is decoded, in bytes. Every key that Causeway knows
     /// is shorter.
-    static let knownKeyBytes = 32
+    static let knownKeyBytesMax = 32
     /// The maximum number of audiences that one registration names.
-    public static let audiencesPerRegistration = 8
+    public static let audiencesPerRegistrationMax = 8
     /// The range of `aps.timestamp`, UNIX seconds. All its numbers have ten digits, so that a timestamp can
     /// be replaced in place: 2001-09-09 to 2286-11-20. A number with more or fewer digits is refused, because
     /// it probably counts milliseconds, or seconds since 2001.
@@ -42,15 +42,15 @@ public enum Limits {
     public static let timestampMax: Int64 = 9_999_999_999
     /// How many seconds `aps.timestamp` may be ahead of the worker's clock. If Redis admitted a version that is
     /// further ahead, it would supersede the activity's correct updates until that time.
-    public static let timestampLeadSeconds: Int64 = 300
+    public static let timestampLeadSecondsMax: Int64 = 300
     /// The maximum number of nodes (roots, fields and elements) in all shapes of one app. The same limit applies
     /// separately to the raw values of the enums.
-    public static let shapeNodesPerApp = 4_096
+    public static let shapeNodesPerAppMax = 4_096
     /// The maximum number of fields of one object in a shape.
-    public static let shapeFieldsPerObject = 128
+    public static let shapeFieldsPerObjectMax = 128
     /// The maximum nesting of types in a shape.
-    public static let shapeDepth = 16
+    public static let shapeDepthMax = 16
     /// The maximum number of `ActivityAttributes` types of one app. If a type has other shapes in another release
     /// of the app, it counts once for each release.
-    public static let shapeTypesPerApp = 64
+    public static let shapeTypesPerAppMax = 64
 }

@@ -77,7 +77,7 @@ private struct RegistrationFields {
 
     @inline(__always)
     private mutating func decodeName(_ field: Field, _ text: JSONText, _ position: Int) throws(Fault) -> Int {
-        let name = try text.name(position, atMost: Limits.identifierBytes, field)
+        let name = try text.name(position, atMost: Limits.identifierBytesMax, field)
         switch field {
         case .app: app = name.text
         case .activity: activity = name.text
@@ -89,9 +89,9 @@ private struct RegistrationFields {
 
     private mutating func decodeAudiences(_ text: JSONText, _ start: Int) throws(Fault) -> Int {
         let (next, elementCount) = try text.array(start, .audiences) { position throws(Fault) in
-            try text.name(position, atMost: Limits.identifierBytes, .audiences).next
+            try text.name(position, atMost: Limits.identifierBytesMax, .audiences).next
         }
-        guard elementCount <= Limits.audiencesPerRegistration else {
+        guard elementCount <= Limits.audiencesPerRegistrationMax else {
             throw Fault(.tooMany, .audiences, at: start, amount: elementCount)
         }
         audiences = ByteRange(from: start, to: next)

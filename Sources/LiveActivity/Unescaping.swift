@@ -37,14 +37,14 @@ struct UnescapedBytes: Sequence, IteratorProtocol {
         case UInt8(ascii: "n"): return 0x0A
         case UInt8(ascii: "r"): return 0x0D
         case UInt8(ascii: "t"): return 0x09
-        case UInt8(ascii: "u"): return readCharacter()
+        case UInt8(ascii: "u"): return readUnicodeEscape()
         case let plain: return plain
         }
     }
 
     /// Reads one `\u` escape, or two for a surrogate pair. Returns the first UTF-8 byte of the character and
     /// keeps the others.
-    private mutating func readCharacter() -> UInt8? {
+    private mutating func readUnicodeEscape() -> UInt8? {
         guard let unit = readCodeUnit() else { return nil }
         var scalar = unit
         if unit & 0xFC00 == 0xD800 {

@@ -118,9 +118,9 @@ import Testing
 
     @Test func `Alerts above the limit are not kept, and share the last number`() {
         var phones = CompactPhones()
-        let numbers = (1...CompactPhones.alertsMax + 2).map { phones.alertNumber(Array("\($0)".utf8)) }
+        let numbers = (1...CompactPhones.alertsMax + 2).map { phones.internAlert(Array("\($0)".utf8)) }
         #expect(numbers.first == 1 && numbers.suffix(3) == [65_535, 65_535, 65_535])
-        #expect(numbers[65_533] == 65_534 && phones.alertNumber(Array("2".utf8)) == 2)
+        #expect(numbers[65_533] == 65_534 && phones.internAlert(Array("2".utf8)) == 2)
         #expect(phones.alerts.count == CompactPhones.alertsMax)
     }
 

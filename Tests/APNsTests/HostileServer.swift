@@ -99,7 +99,7 @@ final class HostileServer: ListenerHandler {
 
         func stopReading() { stream?.pauseReading() }
 
-        func readAgain() { stream?.resumeReading() }
+        func reread() { stream?.resumeReading() }
 
         func close() {
             stream?.close()

@@ -35,7 +35,7 @@ import Testing
             stream.pendingOutputBytes > outputBytes || !fixture.recorder.closeCauses.isEmpty
         })
         try #require(isHandled && fixture.recorder.closeCauses.isEmpty)
-        peer.readAgain()
+        peer.reread()
         let pong = HostileServer.Received(
             type: FrameType.ping,
             flags: FrameFlags.acknowledgement,
@@ -60,7 +60,7 @@ import Testing
                 peer.send(acceptedResponse(stream: frame.stream))
             }
         }
-        peer.readAgain()
+        peer.reread()
         #expect(fixture.turn(until: { fixture.pool.pushesInFlight == 0 }))
         #expect(fixture.recorder.closeCauses.isEmpty)
         #expect(fixture.recorder.count(.answered) == Int(submittedCount) + 1)

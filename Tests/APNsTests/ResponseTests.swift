@@ -107,7 +107,8 @@ import Testing
         }
     }
 
-    /// One response each: what the server sends, and the outcome of the push.
+    /// One response each: what the server sends, and the kind, status and reason that the push gets. Afterwards the
+    /// connection still accepts pushes.
     @Test(arguments: [
         // A body in five DATA frames.
         ShapeCase(

@@ -168,7 +168,7 @@ import Testing
         let caller = try AudienceCaller(try RedisServer())
         let entry = AudienceScene.entries(0..<1, at: 1)[0]
         var long = entry
-        long.identifier = [UInt8](repeating: 0x61, count: Limits.identifierBytes + 1)
+        long.identifier = [UInt8](repeating: 0x61, count: Limits.identifierBytesMax + 1)
         let range = try #require(SegmentRange(index: 0, rangeCount: 1))
         let text = [UInt8](repeating: 0, count: AudienceLimits.progressBytes + 1)
         for operation: AudienceCaller.Operation in [

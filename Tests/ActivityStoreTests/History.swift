@@ -221,7 +221,7 @@ struct History {
             carriesAlert: below(3) == 0,
             carriedAlert: below(4) == 0 ? version() : nil,
             isTooOld: below(4) == 0,
-            isReadAgain: below(4) == 0,
+            isReread: below(4) == 0,
             registration: below(6) == 0 ? token() : nil
         )
     }

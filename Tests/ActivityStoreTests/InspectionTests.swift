@@ -6,7 +6,8 @@ import Testing
 @testable import ActivityStore
 @testable import Redis
 
-/// Decodes values that the scripts wrote, into the form that `causeway inspect` shows.
+/// Decodes values that the scripts wrote, into the form that `causeway inspect` shows. Also refuses values that are cut
+/// off or have a wrong byte.
 @Suite(.serialized, .ownThread) struct InspectionTests {
     private static let now: Int64 = 1_760_000_400_000
     private let token = OwnedToken(token: Array("0af7".utf8), environment: .sandbox, registeredAtMilliseconds: 5)

@@ -92,7 +92,7 @@ import Testing
                 mayUseReserve: index == 1,
                 carriesAlert: true,
                 isTooOld: index == 1,
-                isReadAgain: true,
+                isReread: true,
                 registration: index == 0 ? nil : registration
             )
             TestKey.activity("\(index)").call(.admit(admission), tag: 0)

@@ -90,7 +90,7 @@ import Testing
             (key, register(at: 200, in: [2])), (key, .confirmDepartures(atMilliseconds: 100)),
             (key, register("bb", at: 300, in: [2], shows: .at(5))), (key, .confirmDepartures(atMilliseconds: 300)),
             (.activity("nobody"), .confirmDepartures(atMilliseconds: 1)), (key, register("bb", at: 300, in: [2])),
-            (key, register("cc", at: 299, in: [3])), (key, register("dd", at: 400, in: [], source: .readAgain)),
+            (key, register("cc", at: 299, in: [3])), (key, register("dd", at: 400, in: [], source: .reread)),
         ]
         perform(calls)
         let expected = calls.enumerated()

@@ -46,23 +46,6 @@ extension ScriptTests {
         #expect(comparison.admit(start(151)).timestamp == 151)
     }
 
-    /// The end belongs to a former life. For example, it was deferred, and the start came before its next reading.
-    @Test(arguments: [true, false])
-    func `An end that is older than the newest start is superseded`(isStartAccepted: Bool) throws {
-        let comparison = try ScriptComparison()
-        #expect(comparison.verdict(start(100)) == .send)
-        if isStartAccepted { comparison.settle(acceptedSettlement(100)) }
-        #expect(comparison.verdict(command(.end, 99)) == .superseded)
-        #expect(comparison.verdict(command(.end, 98, token: token("aa"))) == .superseded)
-        #expect(comparison.verdict(command(.update, 103, digest: 7)) == .send)
-        comparison.settle(acceptedSettlement(103, digest: 7))
-        #expect(comparison.verdict(command(.end, 99)) == .superseded)
-        // An update never supersedes an end of its own life.
-        #expect(comparison.verdict(command(.end, 101)) == .send)
-        comparison.settle(acceptedSettlement(101))
-        #expect(comparison.verdict(command(.update, 104)) == .ended)
-    }
-
     @Test func `A start whose verdict was lost is superseded by an end, and by signs that the activity lives`() throws {
         let ended = try ScriptComparison()
         #expect(ended.verdict(start(100)) == .send)

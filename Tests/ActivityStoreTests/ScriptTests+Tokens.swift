@@ -52,7 +52,7 @@ extension ScriptTests {
             token("aa", at: 50),
             frequentUpdates: nil,
             shows: nil,
-            source: .readAgain,
+            source: .reread,
             audiences: nil
         )
         #expect(comparison.verdict(again) == .registered)
@@ -74,14 +74,14 @@ extension ScriptTests {
             #expect(comparison.verdict(command(.update, 100, digest: 1)) == .noToken)
             #expect(comparison.verdict(.hold(version: version(100), command: [1], carriesAlert: false)) == .held)
         }
-        #expect(comparison.admit(readAgain(100)).timestamp == present + 1)
+        #expect(comparison.admit(reread(100)).timestamp == present + 1)
         // The reply to the command was lost, so the command is repeated.
-        #expect(comparison.admit(readAgain(100)).timestamp == present + 1)
+        #expect(comparison.admit(reread(100)).timestamp == present + 1)
         comparison.settle(acceptedSettlement(100))
         #expect(comparison.admit(command(.update, 101, digest: 3)).timestamp == present + 2)
         // Redis knows a token, so it has not lost the timestamps, and it raises none.
         comparison.advanceClock(2_000)
-        #expect(comparison.admit(readAgain(present + 1_000, bringing: "bb")).timestamp == present + 1_000)
+        #expect(comparison.admit(reread(present + 1_000, bringing: "bb")).timestamp == present + 1_000)
     }
 
     /// The command is superseded, but its token is the first that the emptied Redis learns.
@@ -91,12 +91,12 @@ extension ScriptTests {
         let present: Int64 = 1_700_000_000
         let comparison = try ScriptComparison(nowMilliseconds: present * 1_000)
         #expect(comparison.verdict(command(.update, 200, digest: 1)) == .noToken)
-        #expect(comparison.verdict(readAgain(100)) == .superseded)
+        #expect(comparison.verdict(reread(100)) == .superseded)
         #expect(comparison.admit(command(.update, 200, digest: 1)).timestamp == present + 1)
         #expect(comparison.admit(command(.update, 201, digest: 2)).timestamp == present + 2)
     }
 
-    private func readAgain(_ timestamp: Int64, bringing digits: String = "aa") -> ActivityStoreTests.Operation {
+    private func reread(_ timestamp: Int64, bringing digits: String = "aa") -> ActivityStoreTests.Operation {
         .command(
             event: .update,
             version: version(timestamp),
@@ -106,7 +106,7 @@ extension ScriptTests {
                 requestsHighPriority: false,
                 mayUseReserve: false,
                 carriesAlert: false,
-                isReadAgain: true
+                isReread: true
             ),
             registration: token(digits, at: timestamp * 1_000)
         )
@@ -123,7 +123,7 @@ extension ScriptTests {
             token("aa", at: 50),
             frequentUpdates: nil,
             shows: nil,
-            source: .readAgain,
+            source: .reread,
             audiences: nil
         )
         #expect(comparison.admit(again).heldCommand == [1])

@@ -273,8 +273,8 @@ import Testing
         #expect(comparison.verdict(start(1_760_000_000)) == .send)
         comparison.settle(acceptedSettlement(1_760_000_000))
         #expect(comparison.verdict(.register(attributesType: nil, registration: registered, shows: nil)) == .registered)
-        // With this update the value has its usual parts. It has no held command and no 429. With a 429, the
-        // allocator would give the value a block that is 64 bytes larger.
+        // With this update the value has its usual parts: the token, the accepted alert and the start. It has no held
+        // command and no 429. With a 429 (7 bytes), the allocator would give the value a block that is 32 bytes larger.
         let update = Operation.command(
             event: .update,
             version: version(1_760_000_005, .max),

@@ -120,7 +120,7 @@ struct PushRequest {
     var carriesAlert: Bool
     var carriedAlert: Version?
     var isTooOld = false
-    var isReadAgain = false
+    var isReread = false
 }
 
 /// Short forms of operations for tests. An operation with an attributes type is about a device.
@@ -146,7 +146,7 @@ extension Operation {
                 carriesAlert: request.carriesAlert,
                 carriedAlert: request.carriedAlert,
                 isTooOld: request.isTooOld,
-                isReadAgain: request.isReadAgain,
+                isReread: request.isReread,
                 registration: registration
             )
         )

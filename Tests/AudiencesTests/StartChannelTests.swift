@@ -39,7 +39,7 @@ import Testing
             try Array(start.utf8)
                 .withUnsafeBytes { text in
                     let command = try Command.decode(text)
-                    #expect(command.event == .start && command.bodyCount <= Limits.bodyBytes)
+                    #expect(command.event == .start && command.bodyCount <= Limits.bodyBytesMax)
                 }
         }
         return addresses
@@ -83,8 +83,8 @@ import Testing
         // one byte longer.
         let base = try bodyCount(filled(0))
         let identifier = try #require(ChannelIdentifier(Self.identifier))
-        let onChannel = Limits.bodyBytes - base - StartAddress.channel(identifier).count + 1
-        let onToken = Limits.bodyBytes - base - StartAddress.token.count + 1
+        let onChannel = Limits.bodyBytesMax - base - StartAddress.channel(identifier).count + 1
+        let onToken = Limits.bodyBytesMax - base - StartAddress.token.count + 1
         #expect(try addresses(filled(onChannel), on: production)["new"] == channel)
         #expect(try addresses(filled(onChannel + 1), on: production)["new"] == token)
         #expect(try addresses(filled(onToken), on: production)["new"] == token)

@@ -5,7 +5,7 @@ import LiveActivity
 /// Calls the worker's decoders and writers. Only this file imports the worker's modules, because their types
 /// have the same names as the types of the library that these tests are about.
 enum Worker {
-    /// Returns why the worker refuses a command; nil if it accepts the command.
+    /// Returns why the worker cannot decode a command; nil if it can.
     static func commandFault(_ value: Data) -> String? {
         fault(value) { bytes throws(Fault) in _ = try Command.decode(bytes) }
     }

@@ -18,7 +18,7 @@ import Testing
         registeredAtMilliseconds: 1_790_000_000_003,
         claim: .max,
         isHeldStart: true,
-        isReadAgain: true,
+        isReread: true,
         alertVersion: Version(timestamp: 1_790_000_000, sequence: .max),
         statePriority: 5,
         isAlertExpired: true,

@@ -55,13 +55,13 @@ import Testing
         #expect(lanePartition.expects(firstEntry))
         lanePartition.readingNumber &+= 1
         #expect(!lanePartition.expects(firstEntry))
-        let isAccepted = tests.table.noteReadAgainRequest(report(firstEntry.assignment))
+        let isAccepted = tests.table.noteRereadRequest(report(firstEntry.assignment))
         #expect(isAccepted)
         let secondEntry = try #require(tests.dealRecord())
         #expect(lanePartition.expects(secondEntry) && !lanePartition.expects(firstEntry))
         lanePartition.readingNumber &+= 1
         #expect(!lanePartition.expects(secondEntry))
-        let isAcceptedAgain = tests.table.noteReadAgainRequest(report(firstEntry.assignment))
+        let isAcceptedAgain = tests.table.noteRereadRequest(report(firstEntry.assignment))
         let thirdEntry = try #require(tests.dealRecord())
         #expect(isAcceptedAgain && lanePartition.expects(thirdEntry))
     }
@@ -71,7 +71,7 @@ import Testing
         let firstEntry = try #require(tests.dealRecord())
         tests.table.remove(Self.partition)
         _ = tests.table.insert(Self.partition, lane: 0)
-        let isAccepted = tests.table.noteReadAgainRequest(report(firstEntry.assignment))
+        let isAccepted = tests.table.noteRereadRequest(report(firstEntry.assignment))
         #expect(!isAccepted)
         #expect(tests.table[Self.partition]?.readingNumber == 0)
     }

@@ -78,6 +78,8 @@ struct ReconciliationTests {
         var young = Self.intent(2)
         young.createdAt = Self.now - Reconciliation.clockSkewMillisecondsMax + 1
         #expect(reconciliation(listed: [], intents: [Self.intent(1), young]).resolvedIntents == [Self.intent(1)])
+        // Its channel is listed, so nothing is left to carry out.
+        #expect(reconciliation(listed: ["o"], intents: [young]).resolvedIntents == [young])
     }
 
     @Test func `A comparison for intents leaves the entries unchanged`() {
@@ -169,7 +171,7 @@ struct ReconciliationTests {
         )
         #expect(entry.topicKey == "com.example.match/production/match/42")
         #expect(ChannelEntry(json: Array("{}".utf8)) == nil)
-        #expect(entry.recordField.prefix(9) == [1, 0x80, 0x7D, 0x19, 0xC4, 0xA0, 0x01, 0, 0])
-        #expect(entry.recordField.dropFirst(9).elementsEqual("a+b/c==".utf8))
+        #expect(entry.audienceRecordValue.prefix(9) == [1, 0x80, 0x7D, 0x19, 0xC4, 0xA0, 0x01, 0, 0])
+        #expect(entry.audienceRecordValue.dropFirst(9).elementsEqual("a+b/c==".utf8))
     }
 }

@@ -68,7 +68,7 @@ extension ReplayScene {
                     let page = try #require(MemberPage(bytes))
                     for reference in scratch[..<page.members(into: scratch).count] {
                         let member = try #require(page[reference])
-                        var room = [UInt8](repeating: 0, count: max(Limits.tokenDigitsMax, Limits.identifierBytes))
+                        var room = [UInt8](repeating: 0, count: max(Limits.tokenDigitsMax, Limits.identifierBytesMax))
                         let identifier = room.withUnsafeMutableBytes { member.writeIdentifier(to: $0) }
                         let name = String(decoding: room[..<identifier], as: UTF8.self)
                         let token = room.withUnsafeMutableBytes { member.writeToken(to: $0) }

@@ -47,7 +47,7 @@ struct ChannelKeysTests {
 
     @Test func `The error says what is wrong`() {
         let key = "apps.match.channels"
-        let pattern = "is not an audience pattern: 1 to \(Limits.identifierBytes) bytes, * only at the end"
+        let pattern = "is not an audience pattern: 1 to \(Limits.identifierBytesMax) bytes, * only at the end"
         #expect(faults("    channels: {audiences: [\"a*b\"]}\n") == ["\(key).audiences: a*b \(pattern)"])
         #expect(faults("    channels: {audiences: [a, a]}\n") == ["\(key).audiences: has a value twice"])
         #expect(

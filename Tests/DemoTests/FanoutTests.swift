@@ -15,8 +15,8 @@ struct FanoutTests {
         redisBytesPerMember: 150.5,
         seconds: 8.25,
         pushes: 1_500_000,
-        workerMicrosecondsPerMember: 1.75,
-        redisMicrosecondsPerMember: 0.12,
+        workerCPUMicrosecondsPerPush: 1.75,
+        redisCPUMicrosecondsPerPush: 0.12,
         h2loadMicrosecondsPerPush: 3.5,
         workerPeakMemoryBytes: 96 << 20,
         singleBefore: .init(commands: 5_000, p50Milliseconds: 5, p99Milliseconds: 20),
@@ -46,8 +46,8 @@ struct FanoutTests {
         let json = try JSONEncoder().encode(Self.good)
         let object = try #require(try JSONSerialization.jsonObject(with: json) as? [String: Any])
         for key in [
-            "members", "seconds", "pushes", "workerMicrosecondsPerMember", "h2loadMicrosecondsPerPush",
-            "redisMicrosecondsPerMember", "redisBytesPerMember", "workerPeakMemoryBytes", "resultRecords", "wrong",
+            "members", "seconds", "pushes", "workerCPUMicrosecondsPerPush", "h2loadMicrosecondsPerPush",
+            "redisCPUMicrosecondsPerPush", "redisBytesPerMember", "workerPeakMemoryBytes", "resultRecords", "wrong",
             "reversed", "alertedTwice",
         ] {
             #expect(object[key] is NSNumber, "\(key)")

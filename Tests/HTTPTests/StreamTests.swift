@@ -124,7 +124,7 @@ struct StreamTests {
             let client = try server.connect()
             client.send("GET /events HTTP/1.1\r\nHost: a\r\n\r\n")
             let stream = try await streams.next()
-            // In the same time another connection is idle for too long, and is closed.
+            // Meanwhile an ordinary connection is idle for too long, and is closed.
             let idleClient = try server.connect()
             #expect(try idleClient.get("/").status == 503)
             _ = idleClient.rest()

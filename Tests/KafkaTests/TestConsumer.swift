@@ -94,8 +94,9 @@ final class TestConsumer: CustomStringConvertible {
         return false
     }
 
-    /// Polls until the next record comes, and returns it. The embedded broker answers a fetch with one batch,
-    /// so records produced together may come in several fetches.
+    /// Polls until the next record comes, and returns it; nil if none comes within `eventLimitMilliseconds`. It waits also
+    /// for a record that was produced together with the last one: the embedded broker answers a fetch with one batch, so
+    /// such records may come in several fetches.
     func nextMessage() async -> Message? {
         let limit = monotonicMilliseconds() + eventLimitMilliseconds
         while true {

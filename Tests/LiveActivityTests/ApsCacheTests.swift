@@ -53,7 +53,7 @@ struct ApsCacheTests {
 
     @Test func `A dictionary that is invalid, or larger than a body, is not remembered`() throws {
         var cache = ApsCache()
-        let state = #"{"a":"\#(String(repeating: "x", count: Limits.bodyBytes))"}"#
+        let state = #"{"a":"\#(String(repeating: "x", count: Limits.bodyBytesMax))"}"#
         for text in [RecordText.update.with("aps.content-state", state), .update.with("aps.event", "7")] {
             let record = Record(text.text)
             do throws(Fault) {

@@ -64,7 +64,7 @@ struct AudienceTests {
     }
 
     private static func expand(_ template: String, _ device: String) -> String? {
-        let target = UnsafeMutableRawBufferPointer.allocate(byteCount: Limits.identifierBytes, alignment: 1)
+        let target = UnsafeMutableRawBufferPointer.allocate(byteCount: Limits.identifierBytesMax, alignment: 1)
         defer { target.deallocate() }
         return Array(template.utf8)
             .withUnsafeBytes { template in
@@ -77,7 +77,7 @@ struct AudienceTests {
         #expect(Self.expand("m1:{device}", "7f") == "m1:7f")
         #expect(Self.expand("{device}/{device}.{dev", "7f") == "7f/7f.{dev")
         #expect(Self.expand("{device}", "{device}") == "{device}")
-        let longest = String(repeating: "d", count: Limits.identifierBytes)
+        let longest = String(repeating: "d", count: Limits.identifierBytesMax)
         #expect(Self.expand("{device}", longest) == longest)
         #expect(Self.expand("{device}x", longest) == nil)
     }

@@ -266,8 +266,8 @@ struct CommandFaultTests {
         func record(_ count: Int) -> RecordText {
             (0..<count).reduce(RecordText.updateAps) { $0.with("k\($1)", "1") }
         }
-        #expect(commandFault(.update.with("aps", record(Limits.unknownKeysPerObject).text)) == nil)
-        #expect(commandFault(.update.with("aps", record(Limits.unknownKeysPerObject + 1).text))?.code == .tooMany)
+        #expect(commandFault(.update.with("aps", record(Limits.unknownKeysPerObjectMax).text)) == nil)
+        #expect(commandFault(.update.with("aps", record(Limits.unknownKeysPerObjectMax + 1).text))?.code == .tooMany)
     }
 
     @Test func `Commands are refused for a body over the limit, by one byte`() throws {
@@ -275,11 +275,11 @@ struct CommandFaultTests {
             RecordText.update.with("aps.content-state", "{\"x\":\"\(String(repeating: "y", count: filler))\"}")
         }
         let bodyCountMin = try Record(record(0).text).command().bodyCount
-        let largestRecord = Record(record(Limits.bodyBytes - bodyCountMin).text)
+        let largestRecord = Record(record(Limits.bodyBytesMax - bodyCountMin).text)
         let command = try largestRecord.command()
         #expect(command.bodyCount == 4_096)
         #expect(largestRecord.body(command).text.count == 4_096)
-        let fault = commandFault(record(Limits.bodyBytes - bodyCountMin + 1))
+        let fault = commandFault(record(Limits.bodyBytesMax - bodyCountMin + 1))
         #expect(fault?.code == .bodyTooLarge)
         #expect(fault?.amount == 4_097)
     }

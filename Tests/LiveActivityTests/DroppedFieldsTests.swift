@@ -79,10 +79,10 @@ struct DroppedFieldsTests {
         for (surplus, dropped) in [(0, ""), (1, "b"), (1_007, "b"), (1_008, "b,a"), (2_014, "b,a"), (2_015, "b,a,c")] {
             let padding = String(
                 repeating: "p",
-                count: Limits.bodyBytes - otherBytes + surplus - #","p":"""#.utf8.count
+                count: Limits.bodyBytesMax - otherBytes + surplus - #","p":"""#.utf8.count
             )
             let record = Self.record(state, payload: #"{"p":"\#(padding)"}"#)
-            #expect(try Record(record).commandOfAnySize().bodyCount == Limits.bodyBytes + surplus)
+            #expect(try Record(record).commandOfAnySize().bodyCount == Limits.bodyBytesMax + surplus)
             let (text, reportedNames) = try Self.drop(record, ["b", "gone", "a", "c"])
             #expect(reportedNames == dropped)
             #expect(try Record(text).command().fitsBodyLimit)

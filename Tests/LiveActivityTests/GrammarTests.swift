@@ -118,10 +118,10 @@ struct GrammarTests {
         let deepestMixture = String(repeating: "{\"a\":[", count: 16) + String(repeating: "]}", count: 16)
         #expect(Grammar.fault(Array(deepestMixture.utf8)) == nil)
         #expect(Grammar.fault(Array("[\(deepestMixture)]".utf8)) == .tooDeep)
-        let longestString = "\"\(String(repeating: "x", count: Limits.stringBytes))\""
+        let longestString = "\"\(String(repeating: "x", count: Limits.stringBytesMax))\""
         #expect(Grammar.fault(Array(longestString.utf8)) == nil)
         #expect(Grammar.fault(Array("\"x\(longestString.dropFirst())".utf8)) == .tooLong)
-        #expect(Grammar.fault([UInt8](repeating: 0x20, count: Limits.recordBytes) + [0x31]) == .recordTooLarge)
+        #expect(Grammar.fault([UInt8](repeating: 0x20, count: Limits.recordBytesMax) + [0x31]) == .recordTooLarge)
     }
 }
 

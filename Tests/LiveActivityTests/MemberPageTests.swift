@@ -216,7 +216,7 @@ private final class HostileScene {
             members += 1
             #expect(page.contains(member.position) && !member.isLeaving && member.atMilliseconds >= 0)
             #expect(member.writeToken(to: text) == member.token.count * 2)
-            #expect((1...Limits.identifierBytes).contains(member.writeIdentifier(to: text)))
+            #expect((1...Limits.identifierBytesMax).contains(member.writeIdentifier(to: text)))
         }
         // The page's bytes change after a reference was made, so the reference is no longer valid.
         location.initializeMemory(as: UInt8.self, repeating: 0xFF)
@@ -327,7 +327,7 @@ private struct ReadMember: Equatable {
         frequentUpdates = member.frequentUpdates
         supportsChannels = member.supportsChannels
         atMilliseconds = member.atMilliseconds
-        identifier = Self.written(Limits.identifierBytes) { member.writeIdentifier(to: $0) }
+        identifier = Self.written(Limits.identifierBytesMax) { member.writeIdentifier(to: $0) }
         token = Self.written(Limits.tokenDigitsMax) { member.writeToken(to: $0) }
     }
 

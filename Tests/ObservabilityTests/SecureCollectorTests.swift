@@ -68,7 +68,8 @@ struct SecureCollectorTests {
         #expect(scene.collector.requests.isEmpty)
     }
 
-    /// A line that is no header is not sent. The error names the number of a wrong line, but not its text.
+    /// A file with a line that is no allowed header is refused as a whole, so none of its headers is sent. An error
+    /// about one line names the line's number, but not its text.
     @Test(arguments: [
         ("secret-without-colon", "line 1 is not a header of the form Name: value"),
         ("a: b\n: secret", "line 2 is not a header of the form Name: value"),

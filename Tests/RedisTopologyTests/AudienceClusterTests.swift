@@ -207,7 +207,7 @@ private final class AudienceCaller: AudienceStoreHandler {
         let scratch = UnsafeMutableBufferPointer<MemberReference>.allocate(capacity: MemberPage.membersMax)
         defer { scratch.deallocate() }
         var members: Set<[UInt8]> = []
-        var memory = [UInt8](repeating: 0, count: Limits.identifierBytes)
+        var memory = [UInt8](repeating: 0, count: Limits.identifierBytesMax)
         for segment in 0..<MemberLocation.segmentCount {
             let directory = try ask(.directory(segment: UInt8(segment))).bytes ?? []
             for offset in stride(from: 0, to: directory.count, by: AudienceStoreKey.boundBytes) {

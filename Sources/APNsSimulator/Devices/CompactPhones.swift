@@ -21,7 +21,7 @@ struct CompactPhone: BitwiseCopyable {
     /// The number of tokens that the activity had before the current one, modulo 256.
     var generation: UInt8 = 0
     var life = Life.active
-    /// The numbers of the last four different alerts that the phone got (``CompactPhones/alertNumber(_:)``);
+    /// The numbers of the last four different alerts that the phone got (``CompactPhones/internAlert(_:)``);
     /// 0: none.
     var lastAlerts: (UInt16, UInt16, UInt16, UInt16) = (0, 0, 0, 0)
 
@@ -86,7 +86,7 @@ struct CompactPhones {
         var timestamp: Int64
         /// The content state, as an index of `states`; nil: the body has none.
         var state: UInt32?
-        /// The number of the alert (`alertNumber(_:)`); 0: the body has no alert object.
+        /// The number of the alert (`internAlert(_:)`); 0: the body has no alert object.
         var alert: UInt16
     }
 
@@ -132,8 +132,8 @@ struct CompactPhones {
             body: Array(body),
             event: payload.event,
             timestamp: payload.timestamp,
-            state: payload.contentState.map { stateNumber(Array(tape.bytes($0)), timestamp: payload.timestamp) },
-            alert: payload.alert.map { tape[$0].kind == .object ? alertNumber(Array(tape.bytes($0))) : 0 } ?? 0
+            state: payload.contentState.map { internState(Array(tape.bytes($0)), timestamp: payload.timestamp) },
+            alert: payload.alert.map { tape[$0].kind == .object ? internAlert(Array(tape.bytes($0))) : 0 } ?? 0
         )
         if decodedBodies.count < Self.decodedBodiesMax {
             decodedBodies.append(decodedBody)
@@ -144,7 +144,7 @@ struct CompactPhones {
         return decodedBody
     }
 
-    mutating func stateNumber(_ content: [UInt8], timestamp: Int64) -> UInt32 {
+    mutating func internState(_ content: [UInt8], timestamp: Int64) -> UInt32 {
         let key = StateKey(timestamp: timestamp, content: content)
         if let known = statesByKey[key] { return known }
         guard states.count < Self.statesMax else { return UInt32(states.count - 1) }
@@ -156,7 +156,7 @@ struct CompactPhones {
 
     /// Returns the number of an alert. Equal texts have the same number. All texts after the first `alertsMax` ones
     /// have the last number.
-    mutating func alertNumber(_ text: [UInt8]) -> UInt16 {
+    mutating func internAlert(_ text: [UInt8]) -> UInt16 {
         if let known = alerts[text] { return known }
         guard alerts.count < Self.alertsMax else { return UInt16(Self.alertsMax) }
         let number = UInt16(alerts.count + 1)

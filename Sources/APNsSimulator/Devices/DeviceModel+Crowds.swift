@@ -11,7 +11,7 @@ extension DeviceModel {
         guard compactPhones.crowds.count < CompactPhones.crowdsMax, (1...CompactCrowd.phonesMax).contains(crowd.count),
             compactPhones.count + crowd.count <= CompactPhones.phonesMax
         else { throw .tooMany("compact phones") }
-        let initial = CompactPhone(state: compactPhones.stateNumber([], timestamp: crowd.timestamp))
+        let initial = CompactPhone(state: compactPhones.internState([], timestamp: crowd.timestamp))
         compactPhones.append(
             CompactPhones.Crowd(
                 definition: crowd,

@@ -70,7 +70,11 @@ extension AudienceSession {
         for index in 0..<count {
             guard connection.completeOldestCall(from: reader) else { return }
             guard isWhole, let outcome = reader.number(index + 1, in: 0...2),
-                let result = withNewest(AudienceReply(Self.checkpointVerdicts[Int(outcome)]), at: 0, from: reader)
+                let result = addingNewestVersion(
+                    AudienceReply(Self.checkpointVerdicts[Int(outcome)]),
+                    at: 0,
+                    from: reader
+                )
             else { return handleViolation(on: connection) }
             connection.resetReconnectPause()
             if let call = calls.removeOldest() { appends.handler?.audienceReplied(tag: call.tag, result) }
@@ -153,12 +157,12 @@ extension AudienceSession {
         guard reply.elementCount == 3, reader.element(0).isWord("progress"), reader.element(2).kind == .string else {
             return nil
         }
-        return withNewest(AudienceReply(.progress, bytes: reader.element(2).bytes), at: 1, from: reader)
+        return addingNewestVersion(AudienceReply(.progress, bytes: reader.element(2).bytes), at: 1, from: reader)
     }
 
     /// Adds the newest admitted version to a reply. The element at `index` is empty if there is none, or if the
     /// newest one is a start.
-    private func withNewest(
+    private func addingNewestVersion(
         _ reply: AudienceReply<Bytes>,
         at index: Int,
         from reader: ReplyReader

@@ -127,7 +127,7 @@ extension AudienceCall<UnsafeRawBufferPointer>.Operation {
     fileprivate var isWithinBounds: Bool {
         switch self {
         case .admit(let admission):
-            admission.version.isStorable && admission.body.count <= Limits.recordBytes
+            admission.version.isStorable && admission.body.count <= Limits.recordBytesMax
                 && SegmentRange(index: 0, rangeCount: Int(admission.rangeCount)) != nil
         case .settle(let version), .finish(_, let version, _, _), .finishBroadcast(_, let version, _, _):
             version.isStorable

@@ -20,7 +20,7 @@ enum AudienceStoreKey {
     static let directoryLetter = UInt8(ascii: "d")
     static let pageLetter = UInt8(ascii: "p")
     /// The most bytes of the app in a key: as many as a record's `app` may have. The configuration allows fewer.
-    static let appBytesMax = Limits.identifierBytes
+    static let appBytesMax = Limits.identifierBytesMax
     /// The maximum length of `{app@DIGEST SEGMENT}`, in bytes.
     static let tagBytesMax = appBytesMax + digestLetters + segmentLetters + 3
     static let bytesMax = tagBytesMax + 1 + boundBytes

@@ -14,7 +14,7 @@ extension ActivityState {
             retiredToken?.isSame(as: registration) != true, takeIfNewer(registration)
         {
             expiry = .renewed
-            if call.isReadAgain, isFirstToken { lastTimestamp = max(lastTimestamp, now / 1_000) }
+            if call.isReread, isFirstToken { lastTimestamp = max(lastTimestamp, now / 1_000) }
             beginLife(at: now)
         }
         if let verdict = refusal(call) { return (refusalReply(call, verdict), expiry) }
@@ -77,10 +77,7 @@ extension ActivityState {
             }
             return awaitsCarrier(call, newest: newest) ? .alertAwaitsCarrier : .ended
         }
-        if call.isEnd {
-            // An end that is older than the newest start belongs to a former life.
-            return start.map { call.version < $0.version } ?? false ? .superseded : nil
-        }
+        if call.isEnd { return nil }
         if newest == call.version { return versionState.isSettled || versionState == .startSending ? .duplicate : nil }
         if newest < call.version { return nil }
         return awaitsCarrier(call, newest: newest) ? .alertAwaitsCarrier : .superseded

@@ -89,7 +89,7 @@ public struct ActivityState: Hashable, Sendable, ExpiringState {
         reply.wasMemberOfAll = audiences.isInAll(of: list)
         if let list, !changeAudiences(to: list) { return (StoreReply(.full), .unchanged) }
         _ = takeIfNewer(registration)
-        if source == .readAgain { lastTimestamp = max(lastTimestamp, now / 1_000) }
+        if source == .reread { lastTimestamp = max(lastTimestamp, now / 1_000) }
         beginLife(at: now)
         if let frequentUpdates { pace?.allowsFrequentUpdates = frequentUpdates }
         reply.verdict = .registered

@@ -75,7 +75,7 @@ extension StateAdmission {
             carriesAlert: carriesAlert,
             carriedAlert: carriedAlert,
             isTooOld: isTooOld,
-            isReadAgain: isReadAgain,
+            isReread: isReread,
             registration: registration?.map(transform)
         )
     }

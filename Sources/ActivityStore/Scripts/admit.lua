@@ -307,7 +307,7 @@ if #operation > 1 then
       end
       local acceptedAt = @TOKEN@ + length
       local acceptedEnd = acceptedAt + acceptedLength
-      local limitAt, startAt, heldAt, startBytes = acceptedEnd, nil, nil, 0
+      local limitAt, startAt, heldAt = acceptedEnd, nil, nil
       if audiences then
         audiences, leftAudiences = byte(value, acceptedEnd, acceptedEnd + 1)
         if not leftAudiences then
@@ -332,10 +332,7 @@ if #operation > 1 then
       if kind >= @LIMITED@ or size ~= @RECORD_BYTES@ + length + acceptedLength then
         startAt = kind % @CLAIMED@ >= @LIMITED@ and limitAt + 7 or limitAt
         heldAt = startAt
-        if kind >= @STARTED@ then
-          startBytes = kind % @STARTED@ >= @CLAIMED@ and 27 or 13
-          heldAt = startAt + startBytes
-        end
+        if kind >= @STARTED@ then heldAt = startAt + (kind % @STARTED@ >= @CLAIMED@ and 27 or 13) end
         local held = size + 1 - heldAt
         local holds = state >= @HELD@ and (state <= @SENDING_HELD_ALERT@ or state >= @WAITING_OLDER_ALERT@)
         if kind % @STARTED@ >= @CLAIMED@ and kind < @STARTED@ or (holds and held <= 30) or (not holds and held ~= 0)
@@ -508,16 +505,6 @@ if #operation > 1 then
           end
         elseif isEnd then
           same = false
-          -- An end that is older than the newest start belongs to a former life.
-          if startBytes > 0 and not newer then
-            local startTime, startLow, startHigh = read('<I5I4I4', value, heldAt - startBytes)
-            local low, high = read('<I4I4', head, 6)
-            if timestamp < startTime
-              or timestamp == startTime and (high < startHigh or high == startHigh and low < startLow)
-            then
-              reply = 'superseded'
-            end
-          end
         elseif same then
           if settled or state == @START_SENDING@ then reply = 'duplicate' end
         elseif not newer then

@@ -181,17 +181,17 @@ extension Audiences {
         let key = channels[channel].key
         let (appIndex, environment) = (Int(key.appIndex), Int(key.environment.rawValue))
         var predecessor = UInt32.max
-        var current = queues[appIndex].firstChannel[environment]
+        var current = queues[appIndex].firstReadyChannel[environment]
         while current != channel, current != .max { (predecessor, current) = (current, channels[current].nextInQueue) }
         precondition(current == channel, "a queued channel is in its app's queue")
         let next = channels[channel].nextInQueue
         if predecessor == .max {
-            queues[appIndex].firstChannel[environment] = next
+            queues[appIndex].firstReadyChannel[environment] = next
         } else {
             channels[predecessor].nextInQueue = next
         }
-        if queues[appIndex].lastChannel[environment] == channel {
-            queues[appIndex].lastChannel[environment] = predecessor
+        if queues[appIndex].lastReadyChannel[environment] == channel {
+            queues[appIndex].lastReadyChannel[environment] = predecessor
         }
         channels[channel].isQueued = false
     }

@@ -149,7 +149,7 @@ extension Audiences {
         let isManagedByProducer = channels[broadcasts[newer].channel].isManagedByProducer
         guard replaced.hasAlert, !record.hasAlert, !replaced.isAlertOld(now: now),
             Body.count(record.body.bytes, record.layout, carryingAlertOf: Int(replaced.layout.alert.count))
-                <= (isManagedByProducer ? Limits.broadcastBodyBytes : Limits.bodyBytes)
+                <= (isManagedByProducer ? Limits.broadcastBodyBytesMax : Limits.bodyBytesMax)
         else {
             // Any alert of the older broadcast is dropped too, even one that it carries for a still older
             // broadcast.
@@ -223,13 +223,13 @@ extension Audiences {
         let (appIndex, environment) = pool(of: channel)
         channels[channel].isQueued = true
         channels[channel].nextInQueue = .max
-        let last = queues[appIndex].lastChannel[environment]
+        let last = queues[appIndex].lastReadyChannel[environment]
         if last == .max {
-            queues[appIndex].firstChannel[environment] = channel
+            queues[appIndex].firstReadyChannel[environment] = channel
         } else {
             channels[last].nextInQueue = channel
         }
-        queues[appIndex].lastChannel[environment] = channel
+        queues[appIndex].lastReadyChannel[environment] = channel
     }
 
     func pool(of channel: UInt32) -> (appIndex: Int, environment: Int) {
@@ -238,11 +238,11 @@ extension Audiences {
     }
 
     private mutating func popQueue(_ appIndex: Int, _ environment: Int) -> UInt32? {
-        let channel = queues[appIndex].firstChannel[environment]
+        let channel = queues[appIndex].firstReadyChannel[environment]
         guard channel != .max else { return nil }
         let next = channels[channel].nextInQueue
-        queues[appIndex].firstChannel[environment] = next
-        if next == .max { queues[appIndex].lastChannel[environment] = .max }
+        queues[appIndex].firstReadyChannel[environment] = next
+        if next == .max { queues[appIndex].lastReadyChannel[environment] = .max }
         channels[channel].isQueued = false
         return channel
     }

@@ -18,9 +18,9 @@ extension Audiences {
         }
     }
 
-    /// Adds a segment's share to the estimate. The segment's first page is enough: its upper bound says which
-    /// part of the segment it covers. Members are spread evenly over a segment, because their positions are
-    /// hashes of their ids.
+    /// Adds a segment's share to the estimate. After the last sample, asks for admission. The segment's first page is
+    /// enough: its upper bound says which part of the segment it covers. Members are spread evenly over a segment,
+    /// because their positions are hashes of their ids.
     mutating func samplePageReceived(_ command: UInt32, _ bytes: UnsafeRawBufferPointer?) {
         if let bytes, let page = MemberPage(bytes) {
             let coveredPart = page.nextBound.map { Double($0) / Double(MemberLocation.positionsPerSegment) } ?? 1
@@ -185,7 +185,7 @@ extension Audiences {
             ?? CommandRecord(app: app, audience: audience.identifier.bytes, aps: aps)
         if slot.event == .start { record.activity = slot.activityTemplate.bytes }
         record.payloadMembers = slot.layout.payloadMembers.bytes(in: slot.body.bytes)
-        if slot.identifier.count <= Limits.commandIdentifierBytes { record.identifier = slot.identifier.bytes }
+        if slot.identifier.count <= Limits.commandIdentifierBytesMax { record.identifier = slot.identifier.bytes }
         record.sequence = slot.version.sequence
         record.priority = slot.priority
         if !slot.policyName.isNone { record.policy = slot.policyName.bytes }

@@ -32,7 +32,7 @@ extension Audiences {
 
     /// Returns the maximum bytes of a body for an audience, or for a channel that commands name instead of an audience.
     func bodyBytesMax(of audience: UInt32) -> Int {
-        audiences[audience].channelEnvironment == nil ? Limits.bodyBytes : Limits.broadcastBodyBytes
+        audiences[audience].channelEnvironment == nil ? Limits.bodyBytesMax : Limits.broadcastBodyBytesMax
     }
 
     /// Returns whether APNs' refusal shows that the channel stores no messages. If so, the core remembers this

@@ -112,7 +112,7 @@ extension Audiences {
 
     func segment(of page: UInt32) -> UInt8 {
         let round = rounds[pages[page].round]
-        let ordinal = round.range.ordinals.lowerBound + pages[page].start % round.lapLength
+        let ordinal = round.range.ordinals.lowerBound + pages[page].start % round.positionsPerPass
         return MemberLocation(ordinal: ordinal).segment
     }
 

@@ -49,7 +49,7 @@ extension Audiences {
         let environment = Int(pool.environment.rawValue)
         queues[appIndex].pushRequestedMilliseconds[environment] = now.monotonicMilliseconds
         guard queues[appIndex].pushesInFlight[environment] < inFlightMax else { return nil }
-        if queues[appIndex].firstChannel[environment] != .max,
+        if queues[appIndex].firstReadyChannel[environment] != .max,
             let push = nextBroadcast(pool, permitsRetry: permitsRetry, now: now)
         {
             queues[appIndex].pushesInFlight[environment] += 1
@@ -136,7 +136,8 @@ extension Audiences {
         let end = readEnd(of: round)
         while let next = nextMember(of: round, end: end) {
             let lowestParkedPosition = rounds[round].lowestParkedPosition
-            guard lowestParkedPosition == .max || next.position < lowestParkedPosition + rounds[round].lapLength else {
+            guard lowestParkedPosition == .max || next.position < lowestParkedPosition + rounds[round].positionsPerPass
+            else {
                 return .nothing
             }
             guard isFresh(next.page, now: now) else {

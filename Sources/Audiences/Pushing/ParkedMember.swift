@@ -82,7 +82,7 @@ struct ParkedMember: BitwiseCopyable {
 
     /// Whether an entry of a page belongs to this member.
     func hasIdentifier(of content: PageMember) -> Bool {
-        withUnsafeTemporaryAllocation(byteCount: Limits.identifierBytes, alignment: 1) { room in
+        withUnsafeTemporaryAllocation(byteCount: Limits.identifierBytesMax, alignment: 1) { room in
             let count = content.writeIdentifier(to: room)
             return withIdentifier { isEqual($0, UnsafeRawBufferPointer(rebasing: room[..<count])) }
         }

@@ -24,8 +24,8 @@ struct AppQueues: BitwiseCopyable {
     var firstJoiner: InlineArray<2, UInt32> = .init(repeating: .max)
     var lastJoiner: InlineArray<2, UInt32> = .init(repeating: .max)
     /// By environment: channels that have something to send now.
-    var firstChannel: InlineArray<2, UInt32> = .init(repeating: .max)
-    var lastChannel: InlineArray<2, UInt32> = .init(repeating: .max)
+    var firstReadyChannel: InlineArray<2, UInt32> = .init(repeating: .max)
+    var lastReadyChannel: InlineArray<2, UInt32> = .init(repeating: .max)
     /// How many members got each outcome, by `MemberOutcome.rawValue`: once each time that a round passed them. Only
     /// grows.
     var memberOutcomeCounts: InlineArray<6, UInt64> = .init(repeating: 0)
@@ -35,13 +35,13 @@ struct AppQueues: BitwiseCopyable {
 
 extension Audiences {
     /// The number of pushes that a round may send in a row while other rounds of its app wait.
-    private static var pushesPerTurnMax: UInt16 { 64 }
+    private static var consecutivePushesMax: UInt16 { 64 }
 
     mutating func enqueueRound(_ round: UInt32) {
         guard !rounds[round].isQueued else { return }
         rounds[round].isQueued = true
         rounds[round].nextInQueue = .max
-        rounds[round].pushesInTurn = 0
+        rounds[round].consecutivePushes = 0
         let appIndex = Int(rounds[round].appIndex)
         queues[appIndex].roundCount += 1
         let (first, last) = (queues[appIndex].firstRound, queues[appIndex].lastRound)
@@ -75,8 +75,8 @@ extension Audiences {
 
     mutating func countPushInTurn(_ appIndex: Int) {
         let round = queues[appIndex].firstRound
-        rounds[round].pushesInTurn += 1
-        if rounds[round].pushesInTurn >= Self.pushesPerTurnMax { moveToEndOfQueue(appIndex) }
+        rounds[round].consecutivePushes += 1
+        if rounds[round].consecutivePushes >= Self.consecutivePushesMax { moveToEndOfQueue(appIndex) }
     }
 
     /// Removes a round that is being freed from every queue that has it.

@@ -205,7 +205,7 @@ extension Audiences {
                 partition: partition,
                 epoch: epoch,
                 claim: randomness.next(),
-                lapLength: ordinals.upperBound - ordinals.lowerBound
+                positionsPerPass: ordinals.upperBound - ordinals.lowerBound
             )
         )
         roundIndex[key] = round

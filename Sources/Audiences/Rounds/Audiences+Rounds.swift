@@ -247,7 +247,7 @@ extension Audiences {
                 counts: versionSlot.counts,
                 times: versionSlot.times
             )
-            let isClosedEarly = versionSlot.end - versionSlot.start != slot.lapLength
+            let isClosedEarly = versionSlot.end - versionSlot.start != slot.positionsPerPass
             // A version that was closed early must end at the watermark or below it. The next owner sends to
             // the members above the watermark again, and adds them to the counts of newer versions.
             if isClosedEarly { entry.length = max(entry.start, min(versionSlot.end, slot.watermark)) - entry.start }

@@ -18,7 +18,7 @@ extension Audiences {
         if let entry = restoredEntry(of: number, in: round) {
             append(version, to: round)
             versions[version].start = entry.start
-            versions[version].end = entry.start + (entry.length ?? rounds[round].lapLength)
+            versions[version].end = entry.start + (entry.length ?? rounds[round].positionsPerPass)
             versions[version].isSuperseded = entry.length != nil
             versions[version].counts = entry.counts
             versions[version].times = entry.times
@@ -74,7 +74,7 @@ extension Audiences {
         let start = max(rounds[round].sendPosition, rounds[round].watermark)
         noteStalled(of: round, at: start, now: now)
         versions[version].start = start
-        versions[version].end = start + rounds[round].lapLength
+        versions[version].end = start + rounds[round].positionsPerPass
         append(version, to: round)
         if rounds[round].phase == .closing { rounds[round].phase = .running }
         // When a member joins, it is shown only states that were admitted before. So this round must bring this
@@ -144,7 +144,7 @@ extension Audiences {
         let (start, end): (UInt64, UInt64)
         let alert: UnsafeRawBufferPointer
         if slot.record.hasAlert {
-            (start, end) = (slot.start, slot.start + rounds[round].lapLength)
+            (start, end) = (slot.start, slot.start + rounds[round].positionsPerPass)
             alert = slot.record.layout.alert.bytes(in: slot.record.body.bytes)
         } else if slot.carriesAlert {
             (start, end) = (slot.alertFirstPosition, slot.alertEndPosition)
@@ -154,7 +154,8 @@ extension Audiences {
         }
         let newer = versions[version]
         guard end > lowestUnfinishedPosition(of: round), !isAlertOld(older, now: now),
-            Body.count(newer.record.body.bytes, newer.record.layout, carryingAlertOf: alert.count) <= Limits.bodyBytes
+            Body.count(newer.record.body.bytes, newer.record.layout, carryingAlertOf: alert.count)
+                <= Limits.bodyBytesMax
         else { return }
         let (body, layout) = Self.bodyWithAlert(alert, on: newer.record.body.bytes, newer.record.layout)
         countBytes(body.count, of: version)

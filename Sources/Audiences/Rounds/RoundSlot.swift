@@ -56,7 +56,7 @@ struct RoundSlot: BitwiseCopyable {
     /// See ``Audiences/hasLostMembers(_:_:)``.
     var memberWaitCount: UInt8 = 0
     /// The number of positions in one lap, which is one pass through the range's members.
-    var lapLength: UInt64
+    var positionsPerPass: UInt64
 
     // The round's versions, oldest first.
     var oldestVersion: UInt32 = .max
@@ -126,7 +126,7 @@ struct RoundSlot: BitwiseCopyable {
     /// Otherwise the pages that are read again could be too old again at its next turn.
     var hasPriority = false
     /// The number of pushes that the shell has got from the round since the round's turn began.
-    var pushesInTurn: UInt16 = 0
+    var consecutivePushes: UInt16 = 0
     var nextAwaitingPage: UInt32 = .max
     var restoredCheckpoint = RestoredCheckpoint.none
 

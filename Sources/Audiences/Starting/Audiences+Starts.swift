@@ -67,9 +67,9 @@ extension Audiences {
         _ template: UnsafeRawBufferPointer,
         _ body: (_ device: UnsafeRawBufferPointer, _ activity: UnsafeRawBufferPointer) -> Result
     ) -> Result? {
-        withUnsafeTemporaryAllocation(byteCount: Limits.identifierBytes * 2, alignment: 1) { room in
-            let deviceRoom = UnsafeMutableRawBufferPointer(rebasing: room[..<Limits.identifierBytes])
-            let activityRoom = UnsafeMutableRawBufferPointer(rebasing: room[Limits.identifierBytes...])
+        withUnsafeTemporaryAllocation(byteCount: Limits.identifierBytesMax * 2, alignment: 1) { room in
+            let deviceRoom = UnsafeMutableRawBufferPointer(rebasing: room[..<Limits.identifierBytesMax])
+            let activityRoom = UnsafeMutableRawBufferPointer(rebasing: room[Limits.identifierBytesMax...])
             let device = UnsafeRawBufferPointer(rebasing: deviceRoom[..<member.writeIdentifier(to: deviceRoom)])
             return DeviceTemplate.expand(template, device: device, into: activityRoom)
                 .map { body(device, UnsafeRawBufferPointer(rebasing: activityRoom[..<$0])) }
@@ -158,7 +158,7 @@ extension Audiences {
             return nil
         }
         let left =
-            Limits.bodyBytes
+            Limits.bodyBytesMax
             - (slot.record.body.count - Int(slot.record.layout.aps.count) + slot.dictionaryWithoutAddress.count)
         let onChannel = StartAddress.channel(channel.identifier)
         if member.supportsChannels, onChannel.count <= left { return onChannel }

@@ -36,12 +36,12 @@ enum YAMLPage {
         return comment(key.meaning, indentation: indentation)
             + key.samples.map { "\(indentation)#   \($0)" }
             + (key.source.map { comment($0, indentation: indentation) } ?? [])
-            + comment(facts(of: key), indentation: indentation)
+            + comment(constraintText(of: key), indentation: indentation)
             + ["\(indentation)\(name):" + (value.isEmpty ? "" : " \(value)")]
     }
 
     /// Returns sentences about the default, the allowed values, and the time when a change applies.
-    private static func facts(of key: KeyDescription) -> String {
+    private static func constraintText(of key: KeyDescription) -> String {
         var sentences = [key.defaultText.map { "Default \($0)." } ?? "Required."]
         switch key.shape {
         case .integer(let range): sentences.append("Range \(range.lowerBound) to \(range.upperBound).")

@@ -143,8 +143,8 @@ extension ConfigurationRule {
 
     /// An audience id, or the beginning of audience ids followed by `*`.
     static let audiencePattern = ConfigurationRule { text in
-        let isValid = (1...Limits.identifierBytes).contains(text.utf8.count) && !text.dropLast().contains("*")
-        return isValid ? nil : "is not an audience pattern: 1 to \(Limits.identifierBytes) bytes, * only at the end"
+        let isValid = (1...Limits.identifierBytesMax).contains(text.utf8.count) && !text.dropLast().contains("*")
+        return isValid ? nil : "is not an audience pattern: 1 to \(Limits.identifierBytesMax) bytes, * only at the end"
     }
 
     /// librdkafka properties that must not be set, because keys of the configuration set them.

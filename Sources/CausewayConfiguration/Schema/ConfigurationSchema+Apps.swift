@@ -1,6 +1,6 @@
 extension ConfigurationSchema {
     /// The texts about `apps` and its sections on the pages.
-    static let appSections = [
+    static let appSectionTexts = [
         "apps": """
         The apps whose commands are accepted, 1 to 255. Each has a name of your choice, 1 to 32 lowercase letters \
         and digits. The name appears only in logs and in variables: CAUSEWAY_APPS_MATCH_KEY_FILE is the keyFile of \

@@ -1,6 +1,6 @@
 extension ConfigurationSchema {
     /// The text about `http` on the pages.
-    static let httpSections = [
+    static let httpSectionTexts = [
         "http": """
         The worker's pages: metrics (/metrics), health (/livez, /readyz) and the status page for people \
         (/statusz). They change nothing and show no secrets.

@@ -1,6 +1,6 @@
 extension ConfigurationSchema {
     /// The text about `kafka.topics` on the pages.
-    static let kafkaSections = [
+    static let kafkaSectionTexts = [
         "kafka.topics": """
         Names of topics: 1 to 249 letters, digits, dots, underscores and hyphens, no name twice. The topics must \
         exist.

@@ -2,7 +2,7 @@ import LiveActivity
 
 extension ConfigurationSchema {
     /// The texts about `policies` and its sections on the pages.
-    static let policySections = [
+    static let policySectionTexts = [
         "policies": """
         Pace and budget: how often one activity may get a push, and with which priority. Apple publishes none of \
         these numbers, so you can choose them. Each key names the source of its default: documented by Apple \

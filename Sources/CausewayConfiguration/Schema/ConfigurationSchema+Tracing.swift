@@ -1,6 +1,6 @@
 extension ConfigurationSchema {
     /// The text about `tracing` on the pages.
-    static let tracingSections = [
+    static let tracingSectionTexts = [
         "tracing": """
         Traces. A `traceparent` in a command's Kafka header (W3C Trace Context) is always copied to its result. \
         These keys say where the worker exports a command's spans: one each for `consume`, `admit` and `send`, and \

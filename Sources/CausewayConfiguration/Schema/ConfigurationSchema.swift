@@ -12,8 +12,10 @@ enum ConfigurationSchema {
 
     /// The text about a section on the pages, by the section's pattern: `kafka.topics`, `policies.*.budget`.
     /// Most sections need no text.
-    static let sections: [String: String] = [httpSections, kafkaSections, appSections, policySections, tracingSections]
-        .reduce(into: [:]) { all, some in all.merge(some) { first, _ in first } }
+    static let sections: [String: String] = [
+        httpSectionTexts, kafkaSectionTexts, appSectionTexts, policySectionTexts, tracingSectionTexts,
+    ]
+    .reduce(into: [:]) { all, some in all.merge(some) { first, _ in first } }
 
     /// The descriptions of all keys in the order in which the pages show them.
     static let descriptions: [KeyDescription] = {

@@ -2,7 +2,7 @@ import CausewayCommandLine
 
 /// Copies registrations from the simulated apps to the worker's topic, as an app's server does.
 struct RegistrationRelay {
-    private static let pageRecords = 5_000
+    private static let recordsPerPageMax = 5_000
     private static let waitMilliseconds = 100
 
     let phones: SimulatedPhones
@@ -36,11 +36,11 @@ struct RegistrationRelay {
         }
     }
 
-    /// Copies the next registrations, at most `pageRecords`. Waits a short time if there are none yet.
+    /// Copies the next registrations, at most `recordsPerPageMax`. Waits a short time if there are none yet.
     private mutating func copyPage(to commandProducer: CommandProducer) throws(LabError) {
         let page = try phones.registrations(
             since: count,
-            limit: Self.pageRecords,
+            limit: Self.recordsPerPageMax,
             waitMilliseconds: Self.waitMilliseconds
         )
         for record in page.records {

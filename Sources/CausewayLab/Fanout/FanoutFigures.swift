@@ -20,8 +20,8 @@ struct FanoutFigures: Codable, Equatable, RunFigures {
     var pushes: Int
     /// CPU time of all workers from the first command until all results have arrived, also those of single commands,
     /// divided by `pushes`.
-    var workerMicrosecondsPerMember: Double
-    var redisMicrosecondsPerMember: Double
+    var workerCPUMicrosecondsPerPush: Double
+    var redisCPUMicrosecondsPerPush: Double
     /// CPU time of h2load for a push of the same body to the same APNs: the mean of the runs before and after
     /// the fan-out. Nil: h2load did not run.
     var h2loadMicrosecondsPerPush: Double?
@@ -63,7 +63,7 @@ struct FanoutFigures: Codable, Equatable, RunFigures {
             \(Numeral.grouped(members)) members, \(workers == 1 ? "one worker" : "\(workers) workers")\(overtaken): \
             \(outcomes.joined(separator: ", ")) in \(number(seconds)) s
             \(Numeral.grouped(pushes)) pushes; \(Numeral.grouped(resultRecords)) result records\(resultsAddUp ? "" : ", which do not add up")
-            CPU time of the worker \(number(workerMicrosecondsPerMember)) µs a push\(h2load), redis-server \(number(redisMicrosecondsPerMember)) µs
+            CPU time of the worker \(number(workerCPUMicrosecondsPerPush)) µs a push\(h2load), redis-server \(number(redisCPUMicrosecondsPerPush)) µs
             memory of the worker \(Numeral.mebibytes(workerPeakMemoryBytes)) at its peak, of a member in Redis \(number(redisBytesPerMember)) bytes
             \(single)joined in \(number(joinSeconds)) s, \(number(redisMicrosecondsPerJoin)) µs of redis-server each
             \(Numeral.grouped(members - wrong)) of \(Numeral.grouped(members)) phones show the newest state; \(Numeral.grouped(reversed)) went back \

@@ -90,8 +90,8 @@ final class FanoutRun {
             redisBytesPerMember: Double(bytes) / Double(members),
             seconds: Double(crowdReport.lastMilliseconds - round.recordMilliseconds) / 1_000,
             pushes: crowdReport.pushes,
-            workerMicrosecondsPerMember: Double(round.workerMicroseconds) / Double(max(1, crowdReport.pushes)),
-            redisMicrosecondsPerMember: Double(round.redisCPUMicroseconds) / Double(max(1, crowdReport.pushes)),
+            workerCPUMicrosecondsPerPush: Double(round.workerCPUMicroseconds) / Double(max(1, crowdReport.pushes)),
+            redisCPUMicrosecondsPerPush: Double(round.redisCPUMicroseconds) / Double(max(1, crowdReport.pushes)),
             h2loadMicrosecondsPerPush: loads.isEmpty ? nil : loads.reduce(0, +) / Double(loads.count),
             workerPeakMemoryBytes: round.workerPeakMemoryBytes,
             singleBefore: results.singleCommands?.freshness(.before),
@@ -213,7 +213,7 @@ final class FanoutRun {
         var recordMilliseconds: Int64
         var workers: Int
         var recordsBefore: Int
-        var workerMicroseconds: Int64
+        var workerCPUMicroseconds: Int64
         var redisCPUMicroseconds: Int64
         var workerPeakMemoryBytes: Int64
     }
@@ -223,7 +223,7 @@ final class FanoutRun {
         results.singleCommands?.begin(.during, atMilliseconds: Clock.milliseconds)
         let accepted = try phones.acceptedCounts().pushes
         for worker in deployment.workers { try ProcessTime.resetPeak(of: worker.identifier) }
-        let (workersBefore, redisBefore) = (workerMicroseconds, redisCPUMicroseconds)
+        let (workersBefore, redisBefore) = (workerCPUMicroseconds, redisCPUMicroseconds)
         let first = FanoutContent(number: 1, timestamp: Clock.wallMilliseconds / 1_000)
         var round = Round(
             commands: [first],
@@ -231,7 +231,7 @@ final class FanoutRun {
             recordMilliseconds: try send(first),
             workers: deployment.workers.count,
             recordsBefore: results.resultRecords,
-            workerMicroseconds: 0,
+            workerCPUMicroseconds: 0,
             redisCPUMicroseconds: 0,
             workerPeakMemoryBytes: 0
         )
@@ -250,7 +250,7 @@ final class FanoutRun {
         try wait("the commands' results") { () throws(LabError) in
             round.commands.allSatisfy { results.outcomes[$0.identifier] != nil }
         }
-        round.workerMicroseconds = workerMicroseconds - workersBefore
+        round.workerCPUMicroseconds = workerCPUMicroseconds - workersBefore
         round.redisCPUMicroseconds = redisCPUMicroseconds - redisBefore
         round.workerPeakMemoryBytes =
             deployment.workers.compactMap { ProcessUsage(identifier: $0.identifier)?.residentPeakBytes }.max() ?? 0
@@ -287,7 +287,7 @@ final class FanoutRun {
         return now
     }
 
-    private var workerMicroseconds: Int64 {
+    private var workerCPUMicroseconds: Int64 {
         deployment.workers.reduce(0) { $0 + (ProcessTime.microseconds(of: $1.identifier) ?? 0) }
     }
 

@@ -60,7 +60,7 @@ package struct ChannelEntry: Codable, Equatable, Sendable {
 
     /// The field in the audience's record from which Redis learns the channel when it admits a command: storage
     /// policy (1 byte), creation time (8 bytes, little-endian, UNIX milliseconds), channel id.
-    package var recordField: [UInt8] {
+    package var audienceRecordValue: [UInt8] {
         [storage == .newest ? 1 : 0] + withUnsafeBytes(of: createdAt.littleEndian) { Array($0) } + Array(channel.utf8)
     }
 }

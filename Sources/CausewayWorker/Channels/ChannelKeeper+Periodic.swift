@@ -64,13 +64,10 @@ extension ChannelKeeper {
         _ managedEnvironment: ManagedEnvironment,
         _ content: Reconciliation.RegisterContent
     ) async throws(ChannelRefusal) {
-        let isDaily = !content.hasUncomparedIntent(nowMilliseconds: nowMilliseconds)
-        let lease = try convertingErrors { () throws(RedisError) in
-            try register.acquireLease(
-                isDaily ? "daily" : "intents",
-                managedEnvironment.appEnvironment,
-                milliseconds: Self.reconciliationLeaseMilliseconds
-            )
+        var lease = try reconciliationLease("daily", managedEnvironment)
+        let isDaily = lease != nil
+        if !isDaily, content.hasUncomparedIntent(nowMilliseconds: nowMilliseconds) {
+            lease = try reconciliationLease("intents", managedEnvironment)
         }
         guard let lease else { return }
         do throws(ChannelRefusal) {
@@ -86,6 +83,18 @@ extension ChannelKeeper {
             // is down, the lease cannot be ended, and expires too.
             if error.isTransient { try? register.releaseLease(lease) }
             throw error
+        }
+    }
+
+    private func reconciliationLease(_ name: String, _ managedEnvironment: ManagedEnvironment)
+        throws(ChannelRefusal) -> SharedHashes.Lease?
+    {
+        try convertingErrors { () throws(RedisError) in
+            try register.acquireLease(
+                name,
+                managedEnvironment.appEnvironment,
+                milliseconds: Self.reconciliationLeaseMilliseconds
+            )
         }
     }
 

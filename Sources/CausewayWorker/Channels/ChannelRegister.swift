@@ -224,7 +224,7 @@ final class ChannelRegister {
             let records = entries[start...].prefix(Self.entriesPerBatchMax)
                 .compactMap { entry in
                     recordKey(entry.app, entry.audience)
-                        .map { (key: $0, fields: [(Self.channelField(entry.environment), entry.recordField)]) }
+                        .map { (key: $0, fields: [(Self.channelField(entry.environment), entry.audienceRecordValue)]) }
                 }
             try hashes.set(records, timeToLiveMilliseconds: Self.recordLifetimeMilliseconds)
         }

@@ -96,9 +96,10 @@ package struct Reconciliation: Equatable, Sendable {
         }
         if unrecordedChannels.count <= content.intents.count || deletesUnknown {
             orphans += unrecordedChannels
-            // APNs may still carry out the request of a younger intent.
+            // APNs may still carry out the request of a younger intent, unless each intent has its channel.
+            let hasAllChannels = unrecordedChannels.count == content.intents.count
             resolvedIntents = content.intents.filter {
-                $0.createdAt <= listedAtMilliseconds - Self.clockSkewMillisecondsMax
+                hasAllChannels || $0.createdAt <= listedAtMilliseconds - Self.clockSkewMillisecondsMax
             }
         } else {
             // Without intents, no attempt of ours created these channels, so other programs did. With intents, some

@@ -131,7 +131,7 @@ struct AssignmentTable {
     /// Notes that the lane has dropped records and asks to read them again.
     ///
     /// - Returns: false if the report belongs to an assignment that has ended.
-    mutating func noteReadAgainRequest(_ report: LaneReport) -> Bool {
+    mutating func noteRereadRequest(_ report: LaneReport) -> Bool {
         guard self[report.topic, report.partition]?.assignmentNumber == report.assignment else { return false }
         updateEntry(report.topic, report.partition) { $0?.readingNumber &+= 1 }
         return true

@@ -35,8 +35,8 @@ extension Intake {
 
     /// Pauses a partition of the fan-out topic whose lane had no room for a record. After the pause that the lane
     /// asks for, the partition is read again from this record.
-    func readAgain(_ rereading: FanoutRereading, _ report: LaneReport) {
-        guard assignments.noteReadAgainRequest(report) else { return }
+    func reread(_ rereading: FanoutRereading, _ report: LaneReport) {
+        guard assignments.noteRereadRequest(report) else { return }
         let partition = TopicPartition(topic: TopicIdentifier(index: report.topic), partition: report.partition)
         pausedPartitions.add(partition, untilMilliseconds: loop.nowMilliseconds + rereading.pauseMilliseconds)
         consumer.pause(partition, rereadingFrom: rereading.offset)

@@ -89,7 +89,7 @@ extension Intake {
     func sendOrder(
         _ kind: LaneOrder.Kind,
         _ partition: TopicPartition,
-        isReadAgain: Bool = false,
+        isReread: Bool = false,
         committedOffset: CommittedOffset? = nil
     ) {
         guard let assignment = assignments[partition], let lane = assignment.lane else { return }
@@ -100,7 +100,7 @@ extension Intake {
                     topic: partition.topic.index,
                     partition: partition.partition,
                     assignment: assignment.assignmentNumber,
-                    isReadAgain: isReadAgain,
+                    isReread: isReread,
                     committedOffset: committedOffset.map { RingBox.pass($0) }
                 )
             )

@@ -287,7 +287,7 @@ extension Intake {
         sendOrder(
             .assign,
             request.topicPartition,
-            isReadAgain: true,
+            isReread: true,
             committedOffset: settledOffset
         )
     }

@@ -342,7 +342,7 @@ final class Intake: DescriptorHandler, TimerHandler, TurnEndHandler, ConsumerHan
         for mailbox in mailboxes {
             while let report = mailbox.laneReports.pop() {
                 let progress = report.progress?.take()
-                if let rereading = report.rereading { readAgain(rereading, report) }
+                if let rereading = report.rereading { reread(rereading, report) }
                 guard assignments.apply(report, committableOffset: progress?.committableOffset), let progress else {
                     continue
                 }

@@ -9,7 +9,7 @@ import LiveActivity
 /// - `attempts`, for operators: how often the command has been deferred.
 /// - `due`, for the Kafka thread: when the record must be read, UNIX milliseconds.
 /// - `state`, for the lane that reads the record: the fields of a ``Deferral`` in their order, as numbers
-///   separated by spaces. One number has both `isHeldStart` and `isReadAgain`.
+///   separated by spaces. One number has both `isHeldStart` and `isReread`.
 /// - `dropped`: the names of the fields that were dropped because the body was too large, separated by
 ///   commas. A release that does not know this header ignores it.
 ///
@@ -68,10 +68,10 @@ enum DeferredHeaders {
     }
 
     private static let heldStartFlag: UInt8 = 1
-    private static let readAgainFlag: UInt8 = 2
+    private static let rereadFlag: UInt8 = 2
 
     private static func flags(of deferral: Deferral) -> UInt8 {
-        (deferral.isHeldStart ? heldStartFlag : 0) | (deferral.isReadAgain ? readAgainFlag : 0)
+        (deferral.isHeldStart ? heldStartFlag : 0) | (deferral.isReread ? rereadFlag : 0)
     }
 
     static func deferral(_ state: String) -> Deferral? {
@@ -106,7 +106,7 @@ enum DeferredHeaders {
             registeredAtMilliseconds: registeredAtMilliseconds,
             claim: claim,
             isHeldStart: flags & heldStartFlag != 0,
-            isReadAgain: flags & readAgainFlag != 0,
+            isReread: flags & rereadFlag != 0,
             alertVersion: timestamp < 0 ? nil : Version(timestamp: timestamp, sequence: sequence),
             statePriority: statePriority,
             isAlertExpired: isAlertExpired == 1,

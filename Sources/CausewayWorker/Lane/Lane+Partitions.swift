@@ -17,9 +17,9 @@ extension Lane {
         guard let coreIndex = assignedIndex else {
             preconditionFailure("the Kafka thread assigns only partitions for which the core has room")
         }
-        if let committedOffset, order.isReadAgain {
+        if let committedOffset, order.isReread {
             committedOffset.metadata.withUnsafeBytes {
-                delivery.noteRecordsReadAgain(coreIndex, below: committedOffset.offset, metadata: $0)
+                delivery.noteRereadRecords(coreIndex, below: committedOffset.offset, metadata: $0)
             }
         } else if let committedOffset {
             resume(coreIndex, at: committedOffset, order)

@@ -63,9 +63,9 @@ struct LaneOrder: BitwiseCopyable {
     var offset: Int64 = -1
     /// For `assign`: whether settled records must be processed again instead of skipped, because Redis has
     /// lost what they wrote.
-    var isReadAgain = false
+    var isReread = false
     /// For `assign`: the offset and metadata that the group has committed; nil if there are none, or if they are not
-    /// known. With `isReadAgain`: the offset below which all records were settled before, and metadata for the settled
+    /// known. With `isReread`: the offset below which all records were settled before, and metadata for the settled
     /// ones above it. The thread that pops the order takes ownership.
     var committedOffset: Unmanaged<RingBox<CommittedOffset>>?
 }

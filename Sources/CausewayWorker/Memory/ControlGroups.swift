@@ -39,8 +39,8 @@ struct ControlGroups {
             .dropFirst(prefix.count + 1)
     }
 
-    /// Skips a path that does not exist, because a container sees its own group as the root, although its
-    /// membership names the full path.
+    /// Returns the file's text in the group at `path` and in each enclosing group. A path without the file is skipped:
+    /// a container may see its own group as the root, although its membership names the full path.
     private func texts(_ file: String, below root: String, _ path: Substring) -> [String] {
         var path = path
         var texts: [String] = []

@@ -229,7 +229,8 @@ actor StoreWatch {
         }
     }
 
-    /// - Returns: the assignments with a new mark that could not be written to all its primaries.
+    /// - Returns: the assignments for which a write with `.writeAll` failed on at least one primary. Failures in the
+    ///   other modes are not reported.
     private func perform(_ writes: [Write], _ markNames: [String], _ primaries: [PrimaryMarks.Primary]) -> Set<UInt32> {
         var failedAssignments: Set<UInt32> = []
         for (position, primary) in primaries.enumerated() {

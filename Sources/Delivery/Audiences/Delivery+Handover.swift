@@ -24,14 +24,14 @@ extension Delivery {
         )
         fill(record, with: fields, from: value, trace: trace, droppedFields: droppedFields)
         records.setBody(of: record, to: command, from: value, dictionaryNumber: lastAps.dictionaryNumber)
-        if records[record].isReadAgain { removeAlert(ofRecordReadAgain: record) }
+        if records[record].isReread { removeAlert(ofRereadRecord: record) }
         completeIdentifier(of: record)
         records[record].requestsChannel = command.requestsChannel
         records[record].addressesChannel = addressesChannel
         if addressesChannel { records[record].environment = command.environment ?? .production }
         records[record].kind = .audienceCommand
         records.enter(.handedOver, record)
-        if records[record].isReadAgain { handoversReadAgain.append(record) } else { handovers.append(record) }
+        if records[record].isReread { rereadHandovers.append(record) } else { handovers.append(record) }
     }
 
     /// The next command for the core of audiences; nil if there is none now. The command stays first until
@@ -44,12 +44,12 @@ extension Delivery {
     /// do not wait behind it.
     public var nextHandover: UInt32? {
         guard !isReadingAhead else { return nil }
-        return handovers.first ?? (membersAreComplete ? handoversReadAgain.first : nil)
+        return handovers.first ?? (membersAreComplete ? rereadHandovers.first : nil)
     }
 
     /// Removes the command that `nextHandover` named, because the core of audiences has taken it.
     public mutating func handoverTaken() {
-        let record = handovers.popFirst() ?? handoversReadAgain.popFirst()
+        let record = handovers.popFirst() ?? rereadHandovers.popFirst()
         precondition(record != nil, "no command waits")
     }
 
@@ -90,9 +90,9 @@ extension Delivery {
             guard let record = handovers.popFirst() else { break }
             if isRevoked(record) { drop(record, now: now) } else { handovers.append(record) }
         }
-        for _ in 0..<handoversReadAgain.count {
-            guard let record = handoversReadAgain.popFirst() else { break }
-            if isRevoked(record) { drop(record, now: now) } else { handoversReadAgain.append(record) }
+        for _ in 0..<rereadHandovers.count {
+            guard let record = rereadHandovers.popFirst() else { break }
+            if isRevoked(record) { drop(record, now: now) } else { rereadHandovers.append(record) }
         }
     }
 }

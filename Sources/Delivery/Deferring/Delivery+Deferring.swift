@@ -356,7 +356,7 @@ extension RecordSlot {
     fileprivate mutating func restore(_ deferral: Deferral) {
         (attempts, resultsBefore) = (deferral.attempts, deferral.resultsBefore)
         supersededCount = SupersededCount(commands: deferral.supersededCount)
-        isReadAgain = deferral.isReadAgain
+        isReread = deferral.isReread
         if hasOwnToken { registeredAtMilliseconds = deferral.registeredAtMilliseconds }
         if !layout.alert.isAbsent { olderAlertVersion = deferral.alertVersion }
         if deferral.statePriority > 0 { statePriority = deferral.statePriority }

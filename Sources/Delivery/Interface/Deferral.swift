@@ -32,7 +32,7 @@ public struct Deferral: Sendable, Equatable, BitwiseCopyable {
     /// Whether the start was held in Redis. If so, Redis keeps it until the lane settles the outcome.
     public var isHeldStart: Bool
     /// Whether the command had been settled before and was read again because Redis lost data.
-    public var isReadAgain: Bool
+    public var isReread: Bool
     /// The version of the older command whose alert this command carries; nil: the alert is the command's
     /// own, or there is none.
     public var alertVersion: Version?
@@ -59,7 +59,7 @@ public struct Deferral: Sendable, Equatable, BitwiseCopyable {
         registeredAtMilliseconds: Int64 = 0,
         claim: UInt64 = 0,
         isHeldStart: Bool = false,
-        isReadAgain: Bool = false,
+        isReread: Bool = false,
         alertVersion: Version? = nil,
         statePriority: UInt8 = 0,
         isAlertExpired: Bool = false,
@@ -78,7 +78,7 @@ public struct Deferral: Sendable, Equatable, BitwiseCopyable {
         self.registeredAtMilliseconds = registeredAtMilliseconds
         self.claim = claim
         self.isHeldStart = isHeldStart
-        self.isReadAgain = isReadAgain
+        self.isReread = isReread
         self.alertVersion = alertVersion
         self.statePriority = statePriority
         self.isAlertExpired = isAlertExpired
@@ -125,7 +125,7 @@ extension RecordView {
             registeredAtMilliseconds: registeredAtMilliseconds,
             claim: claim,
             isHeldStart: isHeldStart,
-            isReadAgain: isReadAgain,
+            isReread: isReread,
             alertVersion: olderAlertVersion,
             statePriority: statePriority,
             isAlertExpired: isAlertExpired,

@@ -152,7 +152,7 @@ public struct DeliveryConfiguration: Sendable {
     }
 
     private func validate(_ policy: Policy) {
-        precondition((1...Limits.policyNameBytes).contains(policy.name.utf8.count))
+        precondition((1...Limits.policyNameBytesMax).contains(policy.name.utf8.count))
         precondition((1_000...3_600_000).contains(policy.spacingMilliseconds), "Apple's timestamps count whole seconds")
         precondition((policy.spacingMilliseconds...3_600_000).contains(policy.throttledSpacingMillisecondsMax))
         precondition(policy.startBudget.refillPerHour > 0 && policy.expiration.startSeconds > 0)

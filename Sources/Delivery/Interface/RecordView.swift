@@ -94,7 +94,7 @@ public struct RecordView {
         record.payloadMembers = payloadMembers
         // The topic's name may be so long that the default id is longer than an id may be. Then this record has no id.
         // The next reader makes a default id: for a held command, from the registration that releases it.
-        if commandIdentifier.count <= Limits.commandIdentifierBytes { record.identifier = commandIdentifier }
+        if commandIdentifier.count <= Limits.commandIdentifierBytesMax { record.identifier = commandIdentifier }
         record.sequence = version.sequence
         record.priority = slot.priority
         if !policyName.isEmpty { record.policy = policyName }
@@ -145,7 +145,7 @@ public struct RecordView {
     var olderAlertVersion: Version? { slot.olderAlertVersion }
     var isHeldStart: Bool { slot.isHeldStart }
     /// Whether the record had been settled before and is read again because Redis lost data.
-    public var isReadAgain: Bool { slot.isReadAgain }
+    public var isReread: Bool { slot.isReread }
     /// The priority with which a command's state is sent if its alert is removed: 5 or 10.
     public var statePriority: UInt8 { slot.statePriority }
     var isAlertExpired: Bool { slot.isAlertExpired }

@@ -64,7 +64,7 @@ extension Delivery {
     /// Whether this is a start after a lifetime that the keeper must not make again: it has expired, was refused or is
     /// invalid, or Redis holds it until a token registers.
     private func isFinalRestart(_ slot: UnsafePointer<RecordSlot>) -> Bool {
-        guard slot.pointee.isLifetimeRestart, !slot.pointee.isReadAgain else { return false }
+        guard slot.pointee.isLifetimeRestart, !slot.pointee.isReread else { return false }
         return switch slot.pointee.outcome {
         case .failed, .expired, .held, .unregistered, .invalid: true
         case .accepted, .unchanged, .duplicate, .superseded, .ended, .unknown: false
@@ -108,7 +108,7 @@ extension Delivery {
         let event = aliveEvent(atMilliseconds: slot.pointee.version.timestamp * 1_000, lifetimeMilliseconds, now: now)
         // If a start is read again, it is not known whether APNs accepted it, so the record reports only
         // `alive`.
-        guard case .alive(let aliveMilliseconds, _) = event, slot.pointee.isStart, !slot.pointee.isReadAgain else {
+        guard case .alive(let aliveMilliseconds, _) = event, slot.pointee.isStart, !slot.pointee.isReread else {
             return event
         }
         let answeredMilliseconds = slot.pointee.answeredMilliseconds
@@ -206,7 +206,7 @@ extension Delivery {
 
     /// Settles a start that is read again, and does not send it. If the start's policy limits the lifetime, reports to
     /// the timetable that the activity was alive, because Redis may have lost this.
-    mutating func settleStartReadAgain(_ record: UInt32, _ command: Command, from value: UnsafeRawBufferPointer) {
+    mutating func settleRereadStart(_ record: UInt32, _ command: Command, from value: UnsafeRawBufferPointer) {
         guard policies.hasLifetimes, command.audience.isAbsent, command.channel.isAbsent,
             policies.lifetimeMilliseconds(records[record].policy) > 0
         else { return settleWithoutAction(record) }

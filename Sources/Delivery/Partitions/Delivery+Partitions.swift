@@ -23,14 +23,14 @@ extension Delivery {
     ///   - settledBelow: all records below this offset had been settled.
     ///   - metadata: which records from `settledBelow` on had been settled, in the form of
     ///     ``PartitionProgress/metadata`` for this offset.
-    public mutating func noteRecordsReadAgain(
+    public mutating func noteRereadRecords(
         _ index: UInt32,
         below settledBelow: Int64,
         metadata: UnsafeRawBufferPointer
     ) {
         guard let partition = partitions[index] else { return }
         let rangesAbove = SettledOffsetsText.decode(metadata, committedOffset: settledBelow) ?? []
-        partition.pointee.readAgainOffsets = ReadAgainOffsets(below: settledBelow, above: rangesAbove)
+        partition.pointee.rereadOffsets = RereadOffsets(below: settledBelow, above: rangesAbove)
     }
 
     /// Notes the records above the committed offset that earlier owners of the partition settled, so that the lane

@@ -14,7 +14,7 @@ struct Partition: AssignedPartition, ~Copyable {
     let epoch: UInt32
     let topic: RecordTopic
     let number: Int32
-    var readAgainOffsets = ReadAgainOffsets()
+    var rereadOffsets = RereadOffsets()
     /// The number of records of this assignment that are received, and neither settled nor dropped.
     var unsettledCount = 0
     var lag = ReadAhead.Lag()

@@ -3,6 +3,7 @@ import LiveActivity
 /// Fills the slot of a record with the fields of its command or registration.
 extension Delivery {
     /// Copies a command's texts into a block and fills the fields of its slot, except for the body.
+    @inline(__always)
     mutating func fill(
         _ index: UInt32,
         with command: Command,

@@ -59,7 +59,7 @@ extension Delivery {
             partition: record.partition,
             epoch: partition.pointee.epoch,
             offset: record.offset,
-            isReadAgain: partition.pointee.readAgainOffsets.contains(record.offset),
+            isReread: partition.pointee.rereadOffsets.contains(record.offset),
             sourcePartition: partition.pointee.number,
             sourceOffset: record.offset,
             recordMilliseconds: record.timestampMilliseconds,
@@ -132,8 +132,8 @@ extension Delivery {
         droppedFields: UnsafeRawBufferPointer,
         now: Moment
     ) {
-        if records[index].isReadAgain, command.event == .start {
-            return settleStartReadAgain(index, command, from: value)
+        if records[index].isReread, command.event == .start {
+            return settleRereadStart(index, command, from: value)
         }
         if command.isLifetimeCommand(in: value) {
             // The contract is not checked: Causeway made this command, because a lifetime is over, from
@@ -147,7 +147,7 @@ extension Delivery {
         let activity = findOrAddActivity(of: command, of: records[index].appIndex, in: value)
         fill(index, with: command, from: value, trace: record.trace, droppedFields: droppedFields)
         records.setBody(of: index, to: command, from: value, dictionaryNumber: lastAps.dictionaryNumber)
-        if records[index].isReadAgain { removeAlert(ofRecordReadAgain: index) }
+        if records[index].isReread { removeAlert(ofRereadRecord: index) }
         if let deferral { restore(deferral, to: index, of: activity, now: now) }
         enqueue(index, of: activity, now: now)
     }
@@ -160,7 +160,7 @@ extension Delivery {
     ) {
         do throws(Fault) {
             let registration = try Registration.decode(value)
-            if records[index].isReadAgain, registration.isTooOld(now: now) { return settleWithoutAction(index) }
+            if records[index].isReread, registration.isTooOld(now: now) { return settleWithoutAction(index) }
             guard let appIndex = appIndex(named: registration.app, in: value) else {
                 return reject(record, index, code: "unknownApp", detail: "app: is not configured")
             }
@@ -176,7 +176,7 @@ extension Delivery {
     /// Handles a tombstone. Its key is the id of an activity or a device, and no app is named. So an activity
     /// and a device with this id are unregistered in every configured app.
     private mutating func receiveTombstone(index: UInt32, record: IncomingRecord) {
-        guard let key = record.key, (1...Limits.identifierBytes).contains(key.count) else {
+        guard let key = record.key, (1...Limits.identifierBytesMax).contains(key.count) else {
             let detail = "a tombstone's key must name an activity or device"
             return reject(record, index, code: "missingKey", detail: detail)
         }

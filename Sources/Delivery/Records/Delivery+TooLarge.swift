@@ -68,9 +68,9 @@ extension Delivery {
         code: StaticString,
         detail: String
     ) {
-        guard records[index].isReadAgain, command.event == .start, let value = record.value else {
+        guard records[index].isReread, command.event == .start, let value = record.value else {
             return reject(record, index, command, code: code, detail: detail)
         }
-        settleStartReadAgain(index, command, from: value)
+        settleRereadStart(index, command, from: value)
     }
 }

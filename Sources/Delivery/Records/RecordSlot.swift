@@ -43,7 +43,7 @@ struct RecordSlot: BitwiseCopyable {
     var riderLink = RiderLink()
     var supersededCount = SupersededCount()
     /// Whether the record had been settled before and is read again because Redis lost data.
-    var isReadAgain = false
+    var isReread = false
     /// Whether Redis must register a token with the command: one that the command brought, or one that a replaced
     /// command brought. `registeredAtMilliseconds` is the token's time.
     var hasOwnToken = false
@@ -88,8 +88,8 @@ struct RecordSlot: BitwiseCopyable {
     /// (`Delivery.completeIdentifier`).
     var commandIdentifier = BlockRange()
     var reason = BlockRange()
-    /// The trace header, which goes from the record to its result. A held command continues in the trace of
-    /// the registration that released it, because Redis keeps no traces.
+    /// The trace header of the record. Its result continues this trace. A held command continues in the trace of the
+    /// registration that released it, because Redis keeps no traces.
     var trace = BlockRange()
     var device = BlockRange()
     var attributesType = BlockRange()

@@ -12,7 +12,7 @@ extension Delivery {
         // The pointer stays valid, because no record is added while it is used.
         let slot = records.mutableAddress(of: record)
         if slot.pointee.hasOwnToken || slot.pointee.isHeldStart { planTokenRegistration(of: record, outcome) }
-        if slot.pointee.isReadAgain, outcome.mayRepeatAfterSettlement, slot.pointee.supersededCount.commands == 0 {
+        if slot.pointee.isReread, outcome.mayRepeatAfterSettlement, slot.pointee.supersededCount.commands == 0 {
             produce(.trace, record)
         } else {
             produce(.result, record)

@@ -39,7 +39,7 @@ extension RecordSlot {
     @inline(__always)
     var mayBeCounted: Bool {
         admittedMilliseconds < 0 && topic == .commands && event != .start && reason.count == 0 && !hasOwnToken
-            && resultsBefore == 0 && !isReadAgain
+            && resultsBefore == 0 && !isReread
     }
 
     /// Whether the body has an alert that is certainly the command's own. An alert that Redis held may belong

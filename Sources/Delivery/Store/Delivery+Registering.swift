@@ -64,7 +64,7 @@ extension Delivery {
             records.enter(.received, record)
             // The registration may have been settled before, but the held command has no outcome yet. So it
             // is processed like a record that is read for the first time.
-            records[record].isReadAgain = false
+            records[record].isReread = false
             // The policy was configured when the command was first read. If it no longer is, the policy of
             // the app applies.
             records[record].policy =

@@ -128,7 +128,7 @@ extension Delivery {
             carriesAlert: slot.pointee.carriesAlert,
             carriedAlert: slot.pointee.carriedAlertVersion,
             isTooOld: AgeRules.isOld(timestamp: slot.pointee.version.timestamp, isEnd: isEnd, now: now.wallSeconds),
-            isReadAgain: slot.pointee.isReadAgain,
+            isReread: slot.pointee.isReread,
             registration: slot.pointee.suppliedRegistration
         )
     }
@@ -141,7 +141,7 @@ extension Delivery {
         let isCarried = slot.pointee.topic == .commands
         guard slot.pointee.device.count > 0 else {
             let (frequentUpdates, shows) = (slot.pointee.frequentUpdates, slot.pointee.shownVersion)
-            let source: RegistrationSource = isCarried ? .command : slot.pointee.isReadAgain ? .readAgain : .record
+            let source: RegistrationSource = isCarried ? .command : slot.pointee.isReread ? .reread : .record
             return .register(
                 registration,
                 frequentUpdates: frequentUpdates,

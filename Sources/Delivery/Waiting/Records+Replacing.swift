@@ -26,8 +26,8 @@ extension Records {
     }
 
     /// Whether a newer command replaces an older one. Either index may be `.max`, which means no command. The
-    /// version of a lifetime's end does not come from the producer, so any end or start replaces it, whatever its
-    /// version is.
+    /// version of a lifetime's end does not come from the producer, so any end or start replaces it, whatever the
+    /// two versions are.
     @inline(__always)
     func isSuperseded(_ older: UInt32, by newer: UInt32) -> Bool {
         guard older != .max, newer != .max else { return false }

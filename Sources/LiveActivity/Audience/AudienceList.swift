@@ -79,7 +79,7 @@ extension Registration {
         do throws(Fault) {
             let text = try JSONText(record)
             _ = try text.array(Int(audiences.offset), .audiences) { position throws(Fault) in
-                let name = try text.name(position, atMost: Limits.identifierBytes, .audiences)
+                let name = try text.name(position, atMost: Limits.identifierBytesMax, .audiences)
                 let digest = Self.digest(of: name.text, in: record)
                 let writtenDigests = AudienceList(UnsafeRawBufferPointer(rebasing: target[..<count]))
                 if !writtenDigests.contains(digest) {

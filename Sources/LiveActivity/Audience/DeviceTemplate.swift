@@ -22,21 +22,21 @@ public enum DeviceTemplate {
     ///
     /// - Parameters:
     ///   - template: plain bytes, not escaped.
-    ///   - target: has room for at least ``Limits/identifierBytes``.
+    ///   - target: has room for at least ``Limits/identifierBytesMax``.
     /// - Returns: the number of bytes written; nil if the id would be too long.
     public static func expand(
         _ template: UnsafeRawBufferPointer,
         device: UnsafeRawBufferPointer,
         into target: UnsafeMutableRawBufferPointer
     ) -> Int? {
-        precondition(target.count >= Limits.identifierBytes, "there is no room for an id")
+        precondition(target.count >= Limits.identifierBytesMax, "there is no room for an id")
         let length = placeholder.utf8CodeUnitCount
         var (count, position) = (0, 0)
         while position < template.count {
             let candidate = UnsafeRawBufferPointer(rebasing: template[position...].prefix(length))
             let isPlaceholder = equals(candidate, placeholder)
             let piece = isPlaceholder ? device : UnsafeRawBufferPointer(rebasing: template[position...position])
-            guard count + piece.count <= Limits.identifierBytes else { return nil }
+            guard count + piece.count <= Limits.identifierBytesMax else { return nil }
             UnsafeMutableRawBufferPointer(rebasing: target[count...]).copyMemory(from: piece)
             count += piece.count
             position += isPlaceholder ? length : 1

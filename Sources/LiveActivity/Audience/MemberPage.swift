@@ -259,9 +259,9 @@ public struct PageMember {
 
     /// Writes the id of the activity or device and returns the number of its bytes.
     ///
-    /// - Parameter destination: has room for ``Limits/identifierBytes``.
+    /// - Parameter destination: has room for ``Limits/identifierBytesMax``.
     public func writeIdentifier(to destination: UnsafeMutableRawBufferPointer) -> Int {
-        precondition(destination.count >= Limits.identifierBytes)
+        precondition(destination.count >= Limits.identifierBytesMax)
         guard let base = destination.baseAddress,
             let letters = PackedUUID.LetterCase(
                 rawValue: (flags & StoredMember.Flag.formMask) >> StoredMember.Flag.formShift

@@ -23,7 +23,7 @@ public enum StoredMember {
     public static let bytesMin = fixedBytes + 2
     static let tokenBytesMax = Limits.tokenDigitsMax / 2
     /// The longest entry.
-    public static let bytesMax = fixedBytes + 1 + Limits.identifierBytes + tokenBytesMax
+    public static let bytesMax = fixedBytes + 1 + Limits.identifierBytesMax + tokenBytesMax
     /// The latest time that fits into an entry. Later times are clamped to this time.
     public static let millisecondsMax: Int64 = (1 << 48) - 1
 
@@ -61,7 +61,7 @@ public enum StoredMember {
         to destination: UnsafeMutableRawBufferPointer
     ) -> Int? {
         guard destination.count >= bytesMax, let base = destination.baseAddress,
-            (1...Limits.identifierBytes).contains(entry.identifier.count),
+            (1...Limits.identifierBytesMax).contains(entry.identifier.count),
             entry.isLeaving ? entry.token.isEmpty : DeviceToken.isValid(entry.token)
         else { return nil }
         var flags: UInt8 = entry.isLeaving ? Flag.leaving : 0

@@ -9,7 +9,7 @@ public struct ShapesFault: Error, Equatable, Sendable, CustomStringConvertible {
 
 extension Contract {
     /// The maximum length of a file of shapes, in bytes.
-    public static let fileBytesMax = Limits.recordBytes
+    public static let fileBytesMax = Limits.recordBytesMax
 
     /// Reads the shapes of one app from a file. The file has one JSON object for each app, one after the
     /// other.
@@ -99,8 +99,8 @@ private struct ShapesParser {
     }
 
     private mutating func readType(_ position: Int, path: String) throws(ShapesFault) {
-        guard contract.types.count < Limits.shapeTypesPerApp else {
-            throw ShapesFault(path: path, reason: "more than \(Limits.shapeTypesPerApp) types")
+        guard contract.types.count < Limits.shapeTypesPerAppMax else {
+            throw ShapesFault(path: path, reason: "more than \(Limits.shapeTypesPerAppMax) types")
         }
         var values: [String: Int] = [:]
         for member in try members(of: position, path: path) {
@@ -134,8 +134,8 @@ private struct ShapesParser {
     // MARK: - Shapes
 
     private mutating func addNodes(_ count: Int, path: String) throws(ShapesFault) -> Int {
-        guard contract.nodes.count + count <= Limits.shapeNodesPerApp else {
-            throw ShapesFault(path: path, reason: "more than \(Limits.shapeNodesPerApp) fields in all")
+        guard contract.nodes.count + count <= Limits.shapeNodesPerAppMax else {
+            throw ShapesFault(path: path, reason: "more than \(Limits.shapeNodesPerAppMax) fields in all")
         }
         let first = contract.nodes.count
         contract.nodes.append(contentsOf: repeatElement(ShapeNode(), count: count))
@@ -161,8 +161,11 @@ private struct ShapesParser {
         depth: Int
     ) throws(ShapesFault) {
         let fields = try members(of: position, path: path)
-        guard fields.count <= Limits.shapeFieldsPerObject else {
-            throw ShapesFault(path: path, reason: "\(fields.count) fields, \(Limits.shapeFieldsPerObject) are allowed")
+        guard fields.count <= Limits.shapeFieldsPerObjectMax else {
+            throw ShapesFault(
+                path: path,
+                reason: "\(fields.count) fields, \(Limits.shapeFieldsPerObjectMax) are allowed"
+            )
         }
         let first = try addNodes(fields.count, path: path)
         contract.nodes[node].kind = .object
@@ -180,8 +183,8 @@ private struct ShapesParser {
 
     /// - Parameter depth: the number of containers, and of objects `{"optional": field}`, around the value.
     private mutating func setNode(_ node: Int, _ position: Int, path: String, depth: Int) throws(ShapesFault) {
-        guard depth <= Limits.shapeDepth else {
-            throw ShapesFault(path: path, reason: "more than \(Limits.shapeDepth) nested types")
+        guard depth <= Limits.shapeDepthMax else {
+            throw ShapesFault(path: path, reason: "more than \(Limits.shapeDepthMax) nested types")
         }
         if text.peek(position) == UInt8(ascii: "\"") {
             var word = try string(position, path: path)
@@ -220,8 +223,8 @@ private struct ShapesParser {
 
     private mutating func setCases(_ node: Int, _ position: Int, path: String) throws(ShapesFault) {
         let elements = try elements(of: position, path: path)
-        guard let first = elements.first, contract.cases.count + elements.count <= Limits.shapeNodesPerApp else {
-            throw ShapesFault(path: path, reason: "an enum has 1 to \(Limits.shapeNodesPerApp) raw values")
+        guard let first = elements.first, contract.cases.count + elements.count <= Limits.shapeNodesPerAppMax else {
+            throw ShapesFault(path: path, reason: "an enum has 1 to \(Limits.shapeNodesPerAppMax) raw values")
         }
         let isText = text.peek(first) == UInt8(ascii: "\"")
         contract.nodes[node].kind = isText ? .textCases : .numberCases

@@ -114,7 +114,7 @@ struct ContractType: BitwiseCopyable, Equatable, Sendable {
     var contentState: UInt32 = 0
 }
 
-/// A set of an object's fields, by their index. An object has at most ``Limits/shapeFieldsPerObject`` fields.
+/// A set of an object's fields, by their index. An object has at most ``Limits/shapeFieldsPerObjectMax`` fields.
 struct FieldSet: BitwiseCopyable, Equatable, Sendable {
     private var low: UInt64 = 0
     private var high: UInt64 = 0

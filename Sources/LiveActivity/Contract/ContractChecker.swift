@@ -6,8 +6,8 @@ import Glibc
 /// `init(from:)`. Unknown keys are ignored. If a key occurs twice, the first one is read. An optional field
 /// may be missing or null. A whole number may be written `2.0` or `2e3`.
 ///
-/// The record has been decoded before, so its JSON is valid and no deeper than ``Limits/nestingDepth``, except in
-/// ``unvalidatedValue(_:_:)``. The recursion follows the shape, whose depth is at most ``Limits/shapeDepth``.
+/// The record has been decoded before, so its JSON is valid and no deeper than ``Limits/nestingDepthMax``, except in
+/// ``unvalidatedValue(_:_:)``. The recursion follows the shape, whose depth is at most ``Limits/shapeDepthMax``.
 struct ContractChecker {
     let contract: UnmanagedContract
     let text: JSONText
@@ -177,11 +177,11 @@ struct ContractChecker {
             validEnd = try? text.number(position, .contentState)
         // `depth` is the largest possible number of containers around the value: the record, Apple's
         // dictionary, and the objects and arrays of the shape.
-        default: validEnd = try? text.skipValue(position, depth: 2 &+ Limits.shapeDepth, .contentState)
+        default: validEnd = try? text.skipValue(position, depth: 2 &+ Limits.shapeDepthMax, .contentState)
         }
         // The size is limited, because a dictionary with many repeated keys takes quadratic time. A value
         // above the limit is too large for a body anyway.
-        guard let validEnd, validEnd &- position <= Limits.broadcastBodyBytes, let end = try? value(node, position),
+        guard let validEnd, validEnd &- position <= Limits.broadcastBodyBytesMax, let end = try? value(node, position),
             end == validEnd
         else { return nil }
         return end

@@ -22,14 +22,14 @@ struct StateTemplate: BitwiseCopyable {
     var recordOffset = 0
     /// The number of ``values``. They are in the order of their places and do not overlap.
     var valueCount = 0
-    /// The state's bytes. Eight bytes more than ``Limits/bodyBytes`` are allocated, so that eight bytes can
+    /// The state's bytes. Eight bytes more than ``Limits/bodyBytesMax`` are allocated, so that eight bytes can
     /// be read from any position.
     let bytes: UnsafeMutableRawPointer
     let values: UnsafeMutablePointer<TemplateValue>
 
     init() {
-        bytes = .allocate(byteCount: Limits.bodyBytes &+ 8, alignment: 16)
-        bytes.initializeMemory(as: UInt8.self, repeating: 0, count: Limits.bodyBytes &+ 8)
+        bytes = .allocate(byteCount: Limits.bodyBytesMax &+ 8, alignment: 16)
+        bytes.initializeMemory(as: UInt8.self, repeating: 0, count: Limits.bodyBytesMax &+ 8)
         values = .allocate(capacity: Self.valuesMax)
     }
 
@@ -199,7 +199,7 @@ public struct RecentStateTemplates: ~Copyable {
         _ contract: UnmanagedContract,
         in record: UnsafeRawBufferPointer
     ) throws(ContractMismatch) {
-        let isRemembered = command.event != .start && 1...Limits.bodyBytes ~= Int(command.contentState.count)
+        let isRemembered = command.event != .start && 1...Limits.bodyBytesMax ~= Int(command.contentState.count)
         guard isRemembered, let templates else { return try contract.check(command, in: record) }
         lastIndex = (lastIndex &+ 1) & (Self.templatesMax &- 1)
         let template = templates + lastIndex

@@ -9,5 +9,5 @@ public enum RegistrationSource: UInt8, Sendable, CaseIterable {
     /// From a record that is read again because Redis lost data. Redis no longer knows how far it had raised
     /// the timestamps of earlier pushes (R11), and phones ignore lower timestamps. So the next push gets a
     /// timestamp above the present second, even if Redis has a token again when the record is read.
-    case readAgain
+    case reread
 }

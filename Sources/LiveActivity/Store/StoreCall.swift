@@ -192,8 +192,8 @@ public struct StateAdmission<Bytes> {
     /// command is `expired` if Redis knows no version of its activity.
     public var isTooOld: Bool
     /// Whether the record is read again because Redis lost data. If Redis has no token and the command brings
-    /// one, the next push gets a timestamp above the present second, as for ``RegistrationSource/readAgain``.
-    public var isReadAgain: Bool
+    /// one, the next push gets a timestamp above the present second, as for ``RegistrationSource/reread``.
+    public var isReread: Bool
     @usableFromInline var carriedAlertSequence: UInt64
     /// An update token that came with the command. The admission registers it, unless Redis has this token
     /// already, has a newer registration or unregistration, or retired this token last. The admission does not change
@@ -211,7 +211,7 @@ public struct StateAdmission<Bytes> {
         carriesAlert: Bool,
         carriedAlert: Version? = nil,
         isTooOld: Bool,
-        isReadAgain: Bool = false,
+        isReread: Bool = false,
         registration: TokenRegistration<Bytes>?
     ) {
         self.isEnd = isEnd
@@ -222,7 +222,7 @@ public struct StateAdmission<Bytes> {
         self.mayUseReserve = mayUseReserve
         self.carriesAlert = carriesAlert
         self.isTooOld = isTooOld
-        self.isReadAgain = isReadAgain
+        self.isReread = isReread
         if let carriedAlert {
             let seconds = version.timestamp.subtractingReportingOverflow(carriedAlert.timestamp).partialValue
             // A distance of more than 68 years is clamped, because no decision depends on it.

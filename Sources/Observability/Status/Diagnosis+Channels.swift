@@ -21,7 +21,7 @@ extension Diagnosis {
                 observation:
                     "\(pool.app) has \(Numeral.grouped(channelCount)) broadcast channels in \(pool.environment).",
                 meaning:
-                    "At \(Numeral.grouped(Limits.channelsPerApp)) APNs refuses further channels. Audiences without one get pushes only by tokens.",
+                    "At \(Numeral.grouped(Limits.channelsPerAppMax)) APNs refuses further channels. Audiences without one get pushes only by tokens.",
                 action:
                     "Shorten channels.keepSeconds, give fewer audiences a channel, or run causeway channels reconcile."
             )

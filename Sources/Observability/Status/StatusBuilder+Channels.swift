@@ -19,7 +19,7 @@ extension StatusBuilder {
             title: "Broadcast channels",
             explanation:
                 "As this worker saw them at its last poll, once a minute; APNs' list is held against them once a day, by one worker. "
-                + "An app may have \(Numeral.grouped(Limits.channelsPerApp)) in an environment.",
+                + "An app may have \(Numeral.grouped(Limits.channelsPerAppMax)) in an environment.",
             columns: [
                 .init(key: "app", title: "app"), .init(key: "environment", title: "environment"),
                 .init(key: "channels", title: "kept"), .init(key: "limitShare", title: "of the limit"),
@@ -34,7 +34,7 @@ extension StatusBuilder {
             ],
             rows: poolsWithChannels.map { pool, counts in
                 let channelCount = max(counts.audienceChannels, counts.listedChannels)
-                let share = StatusCell.share(millionths: channelCount * 1_000_000 / Int64(Limits.channelsPerApp))
+                let share = StatusCell.share(millionths: channelCount * 1_000_000 / Int64(Limits.channelsPerAppMax))
                 return [
                     .words(pool.app), .words(pool.environment), .count(counts.audienceChannels),
                     channelCount > Diagnosis.channelsBeforeWarningMax ? share.styled(.attention) : share,

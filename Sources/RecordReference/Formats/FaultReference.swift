@@ -19,10 +19,10 @@ package struct FaultReference: Sendable {
             case .invalidEscape: "A backslash does not begin an escape."
             case .loneSurrogate: "`\\ud83d` without its second half. A string was cut in the middle of a character."
             case .invalidUTF8: "It is not UTF-8."
-            case .tooDeep: "Objects and arrays are nested more than \(Limits.nestingDepth) deep."
+            case .tooDeep: "Objects and arrays are nested more than \(Limits.nestingDepthMax) deep."
             case .tooLong: "A name or a string has too many bytes. A character that is not ASCII has two to four."
             case .tooMany:
-                "More than \(Limits.audiencesPerRegistration) audiences, or more than \(Limits.unknownKeysPerObject) unknown keys in one of Apple's dictionaries."
+                "More than \(Limits.audiencesPerRegistrationMax) audiences, or more than \(Limits.unknownKeysPerObjectMax) unknown keys in one of Apple's dictionaries."
             case .unknownKey:
                 "The record has a key that is not in the tables above. Often a key of `payload` or of `aps`."
             case .duplicateKey: "A key occurs twice in one object."
@@ -30,7 +30,7 @@ package struct FaultReference: Sendable {
             case .wrongType: "The value has another type. An integer must be written without fraction and exponent."
             case .outOfRange: "A number is out of its range. Often milliseconds instead of seconds, or the reverse."
             case .timestampInFuture:
-                "`aps.timestamp` is more than \(Limits.timestampLeadSeconds) s ahead of the worker's clock."
+                "`aps.timestamp` is more than \(Limits.timestampLeadSecondsMax) s ahead of the worker's clock."
             case .unknownValue: "The value is not one of those that the table lists."
             case .emptyText: "A string must not be empty."
             case .invalidCharacter:

@@ -34,7 +34,7 @@ extension FieldType {
     static let milliseconds = whole(UInt64(Limits.timestampMin) * 1_000...UInt64(Limits.timestampMax) * 1_000 + 999)
     static let count = whole(0...UInt64(Int64.max))
     static let sequence = whole(0...UInt64.max)
-    static let identifier = name(bytesMax: Limits.identifierBytes)
+    static let identifier = name(bytesMax: Limits.identifierBytesMax)
     static let environment = choice(APNsEnvironment.allCases.map(\.name.description))
 
     /// The type in words, for tables.
@@ -42,7 +42,7 @@ extension FieldType {
         switch self {
         case .name(let bytesMax): "string, 1 to \(Self.withThousandsSeparator(UInt64(bytesMax))) bytes"
         case .text: "string"
-        case .policyName: "string, 1 to \(Limits.policyNameBytes) of `A-Z a-z 0-9 - _`"
+        case .policyName: "string, 1 to \(Limits.policyNameBytesMax) of `A-Z a-z 0-9 - _`"
         case .token:
             "string, an even number of hexadecimal digits, \(Limits.tokenDigitsMin) to \(Limits.tokenDigitsMax)"
         case .channelIdentifier: "string, base64, 4 to \(ChannelIdentifier.bytesMax) characters"
@@ -82,7 +82,7 @@ extension FieldType {
         switch self {
         case .name(let bytesMax): Self.plainText(1, bytesMax)
         case .text: ["type": "string"]
-        case .policyName: Self.plainText(1, Limits.policyNameBytes, pattern: "^[A-Za-z0-9_-]+$")
+        case .policyName: Self.plainText(1, Limits.policyNameBytesMax, pattern: "^[A-Za-z0-9_-]+$")
         case .token:
             Self.plainText(Limits.tokenDigitsMin, Limits.tokenDigitsMax, pattern: "^([0-9A-Fa-f]{2})+$")
         case .channelIdentifier:

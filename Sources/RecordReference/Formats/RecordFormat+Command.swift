@@ -85,7 +85,7 @@ private enum CommandFormat {
             ),
             RecordField(
                 "id",
-                .name(bytesMax: Limits.commandIdentifierBytes),
+                .name(bytesMax: Limits.commandIdentifierBytesMax),
                 "The name of the command in its result. Default: its place in Kafka, `topic/partition/offset`. `lifetime:` begins "
                     + "the names of Causeway's own commands."
             ),
@@ -134,7 +134,7 @@ private enum CommandFormat {
                 "timestamp",
                 .timestamp,
                 .always,
-                "When this state was true. The newest wins. At most \(Limits.timestampLeadSeconds) s ahead of the worker's clock."
+                "When this state was true. The newest wins. At most \(Limits.timestampLeadSecondsMax) s ahead of the worker's clock."
             ),
             RecordField(
                 "content-state",
@@ -182,7 +182,7 @@ private enum CommandFormat {
             ),
             RecordField(
                 "input-push-channel",
-                .name(bytesMax: Limits.stringBytes),
+                .name(bytesMax: Limits.stringBytesMax),
                 .sometimes("only in a start"),
                 "The id of the channel on which the activity begins (iOS 18)."
             ),

@@ -80,7 +80,7 @@ private enum RegistrationFormat {
             ),
             RecordField(
                 "audiences",
-                .array(of: .identifier, countMax: Limits.audiencesPerRegistration),
+                .array(of: .identifier, countMax: Limits.audiencesPerRegistrationMax),
                 "All audiences of the activity or device. It leaves the audiences that are not named. Default: none."
             ),
             RecordField(

@@ -99,7 +99,7 @@ package struct RecordShape: Sendable {
         // `CausewayRecords` has the keyword `unknownKeysMax`. An object without fields belongs to the app,
         // and is not limited.
         if otherKeys == .passed, !fields.isEmpty, description == .words {
-            members.append(.init("unknownKeysMax", .number(UInt64(Limits.unknownKeysPerObject))))
+            members.append(.init("unknownKeysMax", .number(UInt64(Limits.unknownKeysPerObjectMax))))
         }
         if otherKeys == .refused { members.append(.init("additionalProperties", false)) }
         if !rules.isEmpty {

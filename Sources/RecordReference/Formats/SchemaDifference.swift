@@ -22,11 +22,11 @@ package enum SchemaDifference: CaseIterable, Sendable {
         case .escapes: "`token` and `policy` must be written without escapes such as `\\u0061`, and so must `app`."
         case .size:
             """
-            A record has at most 65,536 bytes, a string \(Limits.stringBytes), a body 4,096 or 5,120. Objects and arrays are nested \
-            \(Limits.nestingDepth) deep at most. `aps`, `alert` and a localized text pass on at most \(Limits.unknownKeysPerObject) unknown keys each.
+            A record has at most 65,536 bytes, a string \(Limits.stringBytesMax), a body 4,096 or 5,120. Objects and arrays are nested \
+            \(Limits.nestingDepthMax) deep at most. `aps`, `alert` and a localized text pass on at most \(Limits.unknownKeysPerObjectMax) unknown keys each.
             """
         case .clock:
-            "`aps.timestamp` must not be more than \(Limits.timestampLeadSeconds) s ahead of the worker's clock."
+            "`aps.timestamp` must not be more than \(Limits.timestampLeadSecondsMax) s ahead of the worker's clock."
         }
     }
 }

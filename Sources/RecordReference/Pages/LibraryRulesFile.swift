@@ -12,12 +12,12 @@ package enum LibraryRulesFile {
 
         extension RecordRules {
             static let limits = Limits(
-                recordBytes: \(grouped(Limits.recordBytes)),
-                stringBytes: \(grouped(Limits.stringBytes)),
-                nestingDepth: \(Limits.nestingDepth),
-                bodyBytes: \(grouped(Limits.bodyBytes)),
-                broadcastBodyBytes: \(grouped(Limits.broadcastBodyBytes)),
-                timestampLeadSeconds: \(Limits.timestampLeadSeconds)
+                recordBytesMax: \(grouped(Limits.recordBytesMax)),
+                stringBytesMax: \(grouped(Limits.stringBytesMax)),
+                nestingDepthMax: \(Limits.nestingDepthMax),
+                bodyBytesMax: \(grouped(Limits.bodyBytesMax)),
+                broadcastBodyBytesMax: \(grouped(Limits.broadcastBodyBytesMax)),
+                timestampLeadSecondsMax: \(Limits.timestampLeadSecondsMax)
             )
 
             static let commandSchema = \(literal(.command))

@@ -107,7 +107,7 @@ struct ListChannelsCommand: AsyncParsableCommand {
             }
             if !json {
                 StandardStreams.printOutput(
-                    "\(appEnvironment.app) has \(entries.count) of at most \(Limits.channelsPerApp) channels in \(appEnvironment.environment)"
+                    "\(appEnvironment.app) has \(entries.count) of at most \(Limits.channelsPerAppMax) channels in \(appEnvironment.environment)"
                 )
             }
         }

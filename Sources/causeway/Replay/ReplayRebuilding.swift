@@ -119,7 +119,7 @@ struct ReplayRebuilding {
                     token(activity.token),
                     frequentUpdates: activity.frequentUpdates,
                     shows: activity.shownVersion,
-                    source: .readAgain,
+                    source: .reread,
                     audiences: digests(of: activity.audiences, count: activity.audienceCount)
                 )
             )
@@ -145,7 +145,7 @@ struct ReplayRebuilding {
     /// Collects the calls for a tombstone. The key of a tombstone does not say which app it concerns, or whether it
     /// names an activity or a device. So there are two calls for each app.
     private mutating func unregister(_ key: UnsafeRawBufferPointer?, recordMilliseconds: Int64) throws {
-        guard let key, (1...Limits.identifierBytes).contains(key.count) else {
+        guard let key, (1...Limits.identifierBytesMax).contains(key.count) else {
             return tally.count(.registrationsInvalid)
         }
         let identifier = Array(key)

@@ -17,7 +17,7 @@ struct SimulatedChange {
     let namesSecondAudience: Bool
     /// The number of the store's loss after which the worker reads the registration again; nil if the worker
     /// reads it for the first time.
-    var readAgainAfter: Int?
+    var rereadAfter: Int?
     var isTaken = false
     /// The newest content that the store had admitted since the last start, when the core got this change; -1 if there
     /// was none.
@@ -75,7 +75,8 @@ extension Simulation {
             phones[known]?.hasLeft = true
             phones[known]?.leftAcknowledgedMilliseconds = .max
         case 1:
-            // The old token dies when the new one is registered, so pushes to the old one reach nobody.
+            // The old token is dead as soon as the phone has a new one, also before a worker has read the registration.
+            // Pushes to the old token reach nobody.
             guard var phone = phones[known] else { return }
             phoneNamesByToken[phone.token] = nil
             phone.token = newToken(of: known)
@@ -99,7 +100,7 @@ extension Simulation {
         addChange(of: phone, atMilliseconds: now)
     }
 
-    func addChange(of phone: SimulatedPhone, atMilliseconds: Int64, readAgainAfter wipes: Int? = nil) {
+    func addChange(of phone: SimulatedPhone, atMilliseconds: Int64, rereadAfter wipes: Int? = nil) {
         changesMade += 1
         let kind: StoreSubjectKind = phone.isDevice ? .device : .activity
         changes.append(
@@ -110,7 +111,7 @@ extension Simulation {
                 isLeaving: phone.hasLeft,
                 atMilliseconds: atMilliseconds,
                 namesSecondAudience: random.chance(300),
-                readAgainAfter: wipes
+                rereadAfter: wipes
             )
         )
     }
@@ -160,7 +161,7 @@ extension Simulation {
             else { continue }
             let change = changes.remove(at: index)
             trace?("\(now % 1_000_000) \(worker.number) changed \(change.name.suffix(12))")
-            if let wipes = change.readAgainAfter { registrationReadAgain(after: wipes) }
+            if let wipes = change.rereadAfter { rereadRegistration(after: wipes) }
             guard !changes.contains(where: { $0.name == change.name }), let phone = phones[change.name] else {
                 continue
             }

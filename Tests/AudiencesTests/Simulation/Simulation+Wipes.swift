@@ -14,14 +14,14 @@ struct SimulatedWipe {
     /// How many times the store has lost all data.
     var count = 0
     /// The number of the loss after which the workers last began to read again.
-    var lastReadAgainWipe = 0
+    var lastRereadWipe = 0
     /// The number of registrations that are still to be read again, since the workers last began to read again.
     var missingMemberCount = 0
     /// Whether the core still has commands that it must give back before the worker reads the commands partition
     /// again. Until then the core gets no commands.
     var isDraining = false
     /// The commands that the worker reads again after the loss, and that have no new outcome yet.
-    var commandsToReadAgain: Set<Int> = []
+    var commandsToReread: Set<Int> = []
     /// The commands that were read again and fanned out once more.
     var commandsFannedOutAgain: Set<Int> = []
     /// The records of commands that were read again, as long as the core has them.
@@ -35,8 +35,8 @@ struct SimulatedWipe {
     var unnoticedRanges: Set<SegmentRange> = []
     var atMilliseconds = Int64.max
 
-    var hasAllMembers: Bool { lastReadAgainWipe == count && missingMemberCount == 0 }
-    var isOver: Bool { hasAllMembers && !isDraining && commandsToReadAgain.isEmpty && commandRecordsInCore.isEmpty }
+    var hasAllMembers: Bool { lastRereadWipe == count && missingMemberCount == 0 }
+    var isOver: Bool { hasAllMembers && !isDraining && commandsToReread.isEmpty && commandRecordsInCore.isEmpty }
 }
 
 /// The store loses all data. The marks in Redis show the loss, and the shells read the settled records again.
@@ -52,7 +52,7 @@ extension Simulation {
         trace?("\(now % 1_000_000) the store comes back empty")
         store.flushAll()
         wipe.count += 1
-        (wipe.missingMemberCount, wipe.commandsToReadAgain) = (0, [])
+        (wipe.missingMemberCount, wipe.commandsToReread) = (0, [])
         let begun = commands.filter { commandsInCore.contains($0.number) || $0.ending != nil }
         wipe.unfinishedCommands.formUnion(begun.map(\.number).filter { commandResults[$0] == nil })
         wipe.affectedCommands.formUnion(wipe.unfinishedCommands)
@@ -77,12 +77,12 @@ extension Simulation {
             let answered = now + Int64(random.number(0...parameters.latencyMillisecondsMax))
             scheduledEvents.append((answered, { worker.core.membersLastCompleteMilliseconds = areHeld ? began : .min }))
         }
-        if wipe.lastReadAgainWipe != wipe.count { readAgain() }
+        if wipe.lastRereadWipe != wipe.count { reread() }
     }
 
-    private func readAgain() {
+    private func reread() {
         let wipes = wipe.count
-        wipe.lastReadAgainWipe = wipes
+        wipe.lastRereadWipe = wipes
         wipe.missingMemberCount = phoneNames.count
         for name in phoneNames {
             let at = now + Int64(random.number(0...parameters.returnMillisecondsMax))
@@ -95,11 +95,11 @@ extension Simulation {
 
     private func registerAgain(_ name: String, after wipes: Int) {
         guard wipes == wipe.count else { return }
-        guard let phone = phones[name], !phone.hasLeft else { return registrationReadAgain(after: wipes) }
-        addChange(of: phone, atMilliseconds: phone.registeredAtMilliseconds, readAgainAfter: wipes)
+        guard let phone = phones[name], !phone.hasLeft else { return rereadRegistration(after: wipes) }
+        addChange(of: phone, atMilliseconds: phone.registeredAtMilliseconds, rereadAfter: wipes)
     }
 
-    func registrationReadAgain(after wipes: Int) {
+    func rereadRegistration(after wipes: Int) {
         if wipes == wipe.count { wipe.missingMemberCount -= 1 }
     }
 
@@ -128,14 +128,14 @@ extension Simulation {
 
     /// Reads commands again after a loss: they ring no alert, and wait until all members are in the store
     /// again.
-    func feedCommandsReadAgain(_ worker: SimulatedWorker) {
+    func feedRereadCommands(_ worker: SimulatedWorker) {
         if wipe.isDraining, commandsInCore.isEmpty, wipe.commandRecordsInCore.isEmpty {
             wipe.isDraining = false
             // A start that is read again starts nothing, so the core does not get it.
-            wipe.commandsToReadAgain = Set(commands.filter { $0.ending != nil && !$0.isStart }.map(\.number))
+            wipe.commandsToReread = Set(commands.filter { $0.ending != nil && !$0.isStart }.map(\.number))
         }
         guard !worker.core.mayLackMembers else { return }
-        for number in wipe.commandsToReadAgain.sorted() {
+        for number in wipe.commandsToReread.sorted() {
             let record = UInt32(wipe.count) * SimulatedWipe.recordsPerWipe + UInt32(number)
             guard !wipe.commandRecordsInCore.contains(record) else { continue }
             guard worker.core.canReceiveCommand else { return }
@@ -153,7 +153,7 @@ extension Simulation {
         trace?("\(now % 1_000_000) command \(number) again: \(returnedCommand.ending)")
         wipe.commandRecordsInCore.remove(returnedCommand.record)
         if Int(wipes) == wipe.count, returnedCommand.ending != .withdrawn {
-            wipe.commandsToReadAgain.remove(Int(number))
+            wipe.commandsToReread.remove(Int(number))
         }
         return true
     }

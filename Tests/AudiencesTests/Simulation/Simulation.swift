@@ -243,7 +243,7 @@ final class Simulation {
                 commandsInCore.insert(position)
                 take(commands[position], as: UInt32(position), by: worker)
             }
-            feedCommandsReadAgain(worker)
+            feedRereadCommands(worker)
             worker.core.endBatch(now: worker.moment(now))
         }
         for (partition, entry) in worker.assignments.sorted(by: { $0.key < $1.key }) where !entry.isRevoking {

@@ -313,10 +313,10 @@ import Testing
         let update = String.update(2, beside: #""payload":{"x":""},"#)
         let empty = CoreHarness()
         empty.receive(.alert(1), update)
-        let room = try Limits.bodyBytes - empty.oldestCallView.body.count
+        let room = try Limits.bodyBytesMax - empty.oldestCallView.body.count
         core.receive(.alert(1), update.replacing(#""x":"""#, with: #""x":"\#(String(repeating: "x", count: room))""#))
         core.reply(.send)
-        #expect(try #require(core.push()).body.utf8.count == Limits.bodyBytes)
+        #expect(try #require(core.push()).body.utf8.count == Limits.bodyBytesMax)
         let over = CoreHarness()
         over.receive(
             .alert(1),

@@ -184,7 +184,7 @@ import Testing
 
     @Test func `A command that is read again rings no alert and starts nothing`() throws {
         let core = CoreHarness()
-        core.readAgain(below: 2)
+        core.reread(below: 2)
         core.delivery.membersAreComplete = false
         core.receive(CommandText.startOfAudience(1), Self.toAudience(.alert(2)))
         core.elapse(3_600_000)
@@ -192,7 +192,7 @@ import Testing
         core.delivery.membersAreComplete = true
         let record = try #require(core.takeHandover())
         #expect(!core.delivery.view(record).hasAlert)
-        #expect(core.delivery.view(record).isReadAgain)
+        #expect(core.delivery.view(record).isReread)
         #expect(core.takeHandover() == nil)
         core.handBack(record, .outcome(.unchanged))
         core.acknowledgeAll()
@@ -202,15 +202,15 @@ import Testing
 
     @Test func `A new command does not wait behind a command that is read again`() throws {
         let core = CoreHarness()
-        core.readAgain(below: 1)
+        core.reread(below: 1)
         core.delivery.membersAreComplete = false
         core.receive(Self.toAudience(.alert(2)), Self.toAudience(.update(3)))
         let newer = try #require(core.takeHandover())
-        #expect(!core.delivery.view(newer).isReadAgain)
+        #expect(!core.delivery.view(newer).isReread)
         #expect(core.takeHandover() == nil)
         core.delivery.membersAreComplete = true
         let older = try #require(core.takeHandover())
-        #expect(core.delivery.view(older).isReadAgain)
+        #expect(core.delivery.view(older).isReread)
         core.handBack(newer, .fannedOut)
         core.handBack(older, .outcome(.superseded))
         core.acknowledgeAll()
@@ -219,7 +219,7 @@ import Testing
 
     @Test func `A command that waits for its members is dropped with its partition`() {
         let core = CoreHarness()
-        core.readAgain(below: 1)
+        core.reread(below: 1)
         core.delivery.membersAreComplete = false
         core.receive(Self.toAudience(.alert(2)))
         core.release(core.commandsPartition)

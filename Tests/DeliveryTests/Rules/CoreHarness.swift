@@ -73,13 +73,13 @@ final class CoreHarness {
 
     /// Assigns partition 0 of the commands and of the registrations again, from the beginning. Records below the
     /// offset, or named in the metadata, count as records that were settled before Redis lost its data.
-    func readAgain(below offset: Int64, metadata: [UInt8] = []) {
+    func reread(below offset: Int64, metadata: [UInt8] = []) {
         for partition in [commandsPartition, registrationsPartition] {
             delivery.release(partition: partition, now: now)
         }
         (commandsPartition, registrationsPartition) = (assign(.commands), assign(.registrations))
         for partition in [commandsPartition, registrationsPartition] {
-            metadata.withUnsafeBytes { delivery.noteRecordsReadAgain(partition, below: offset, metadata: $0) }
+            metadata.withUnsafeBytes { delivery.noteRereadRecords(partition, below: offset, metadata: $0) }
         }
     }
 

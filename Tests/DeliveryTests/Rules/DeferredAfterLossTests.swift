@@ -12,7 +12,7 @@ import Testing
     @Test func `The lane that deferred an alert waits for it`() throws {
         let core = Self.core()
         let deferred = try deferAlert(core)
-        core.readAgain(below: 1)
+        core.reread(below: 1)
         core.receive(.alert(1))
         #expect(core.unansweredCalls.isEmpty)
         core.elapseInSteps(Self.delay)
@@ -30,7 +30,7 @@ import Testing
     @Test func `Another worker sends the state without its alert`() throws {
         let deferred = try deferAlert(Self.core())
         let core = Self.core()
-        core.readAgain(below: 1)
+        core.reread(below: 1)
         core.receive(.alert(1))
         let bodies = Self.carryAll(core)
         #expect(bodies.count == 1)
@@ -51,7 +51,7 @@ import Testing
         core.elapseInSteps(Self.delay)
         core.receive(deferred)
         #expect(Self.carryAll(core).map { $0.contains("alert") } == [true])
-        core.readAgain(below: 1)
+        core.reread(below: 1)
         core.receive(.alert(1))
         #expect(!Self.carryAll(core).contains { $0.contains("alert") })
     }

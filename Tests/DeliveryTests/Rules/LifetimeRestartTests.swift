@@ -83,7 +83,7 @@ import Testing
     @Test func `A start that is read again is kept again`() {
         let core = restartingCore()
         core.elapse(5_000)
-        core.readAgain(below: 2)
+        core.reread(below: 2)
         core.receive(.start(1))
         #expect(kept(core).map(\.note) == notes(core) && kept(core).first?.command.hasPrefix("start ") == true)
         core.acknowledgeSettlements()
@@ -96,7 +96,7 @@ import Testing
     func `A start that was too large is kept again if dropped fields made it fit`(dropped: [String], isKept: Bool) {
         let core = restartingCore { $0.policies[0].oversize = dropped }
         core.elapse(5_000)
-        core.readAgain(below: 2)
+        core.reread(below: 2)
         let long = String(repeating: "x", count: 4_096)
         core.receive(
             CommandText.start(1)
@@ -205,7 +205,7 @@ import Testing
     @Test func `A start that is read again tells that its life began`() {
         let core = restartingCore()
         core.elapse(20_000)
-        core.readAgain(below: 2)
+        core.reread(below: 2)
         core.receive(Self.restart)
         #expect(notes(core) == [.began(atMilliseconds: Self.ended, lifetimeMilliseconds: 3_600_000)])
     }

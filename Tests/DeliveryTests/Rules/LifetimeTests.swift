@@ -114,7 +114,7 @@ import Testing
     @Test func `A start that is read again tells that its activity lived then, and is not sent`() {
         let core = coreWithLimitedLifetimes()
         core.elapse(5_000)
-        core.readAgain(below: 2)
+        core.reread(below: 2)
         core.receive(.start(1))
         #expect(notes(core) == [alive(1)])
         #expect(core.unansweredCalls == [] && core.committableOffset == 0)

@@ -44,14 +44,14 @@ import Testing
         return core
     }
 
-    private func readAgain(_ core: CoreHarness) {
+    private func reread(_ core: CoreHarness) {
         core.receive(.update(1, of: "b"), .alert(1), .update(2))
     }
 
     @Test func `An alert that settled above a waiting record rings once`() throws {
         let core = coreWithAlertAboveARecordThatWaits()
         #expect(try handOver(core) == 1)
-        readAgain(core)
+        reread(core)
         #expect(core.counters.recordsSettledBefore == 1)
         #expect(core.unansweredCalls == ["admit b.u1", "admit u2"])
         core.admitAndAnswer()
@@ -65,14 +65,14 @@ import Testing
     @Test func `Settled offsets beyond the end of the log are not trusted`() throws {
         let core = coreWithAlertAboveARecordThatWaits()
         #expect(try handOver(core, logEnd: 1) == 0)
-        readAgain(core)
+        reread(core)
         #expect(core.counters.recordsSettledBefore == 0)
     }
 
     @Test func `Unreadable metadata is refused, and everything is read again`() throws {
         let core = coreWithAlertAboveARecordThatWaits()
         #expect(try handOver(core) { $0[0] = UInt8(ascii: "9") } == nil)
-        readAgain(core)
+        reread(core)
         #expect(core.counters.recordsSettledBefore == 0)
         #expect(core.recordsInProgress == 3)
     }
@@ -83,7 +83,7 @@ import Testing
         core.receive(.update(1, of: "b"))
         core.reply(.wait, number: 900)
         #expect(try handOver(core) == 1, "its record had not been read again by then")
-        readAgain(core)
+        reread(core)
         #expect(core.counters.recordsSettledBefore == 1)
     }
 

@@ -67,11 +67,11 @@ import Testing
 
     @Test func `It is read once more as the same state`() throws {
         let (first, again) = (Self.core(), Self.core())
-        again.readAgain(below: 1)
+        again.reread(below: 1)
         for core in [first, again] { core.receive(Self.large(1)) }
         #expect(try first.oldestCall.admission?.digest == again.oldestCall.admission?.digest)
         let withAlert = Self.core()
-        withAlert.readAgain(below: 1)
+        withAlert.reread(below: 1)
         withAlert.receive(Self.large(1, alert: true))
         #expect(try withAlert.oldestCall.admission?.digest == first.oldestCall.admission?.digest, "without its alert")
     }

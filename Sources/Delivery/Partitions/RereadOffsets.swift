@@ -1,5 +1,5 @@
 /// The records of a partition that were settled before and are read again because Redis lost data. (R25)
-struct ReadAgainOffsets {
+struct RereadOffsets {
     let settledBelow: Int64
     /// The ranges of settled offsets from `settledBelow` on, ascending and disjoint.
     private let rangesAbove: [Range<Int64>]

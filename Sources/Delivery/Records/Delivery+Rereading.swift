@@ -13,7 +13,7 @@ extension Delivery {
         continueAfterAcknowledgements(record)
     }
 
-    mutating func removeAlert(ofRecordReadAgain record: UInt32) {
+    mutating func removeAlert(ofRereadRecord record: UInt32) {
         guard records[record].hasAlert else { return }
         records.removeAlert(fromBodyOf: record)
         records[record].priority = records[record].statePriority

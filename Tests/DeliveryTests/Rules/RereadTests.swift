@@ -4,11 +4,11 @@ import Testing
 
 /// After a loss of Redis, settled records are read again to write what Redis has lost. They ring no alert, start
 /// nothing, and write no result that says nothing new. (R25)
-@Suite struct ReadAgainTests {
+@Suite struct RereadTests {
     /// Returns a core that reads offsets 0 and 1 of the commands and of the registrations again.
     private func readingAgain() -> CoreHarness {
         let core = CoreHarness()
-        core.readAgain(below: 2)
+        core.reread(below: 2)
         return core
     }
 
@@ -27,10 +27,10 @@ import Testing
     @Test func `A command says that it is read again`() throws {
         let core = readingAgain()
         core.receive(.update(1))
-        #expect(try core.oldestCall.admission?.isReadAgain == true)
+        #expect(try core.oldestCall.admission?.isReread == true)
         core.reply(.send)
         core.receive(.update(2, of: "b"), .update(3, of: "c"))
-        #expect(core.calls.map { $0.admission?.isReadAgain } == [true, false])
+        #expect(core.calls.map { $0.admission?.isReread } == [true, false])
     }
 
     @Test func `An alert that was not settled rings`() throws {
@@ -52,7 +52,7 @@ import Testing
         let progress = try #require(told)
         #expect(progress.committableOffset == 0)
         let core = CoreHarness()
-        core.readAgain(below: progress.committableOffset, metadata: progress.metadata)
+        core.reread(below: progress.committableOffset, metadata: progress.metadata)
         core.receive(CommandText.update(1, alert: true), CommandText.update(2, of: "b", alert: true))
         for _ in 0..<2 { core.reply(.send) }
         let bodies = [core.push(), core.push()].compactMap { $0?.body }
@@ -79,7 +79,7 @@ import Testing
     /// The command has a result already, or another command's result has counted it.
     @Test func `A command that is read again is not counted again`() {
         let core = CoreHarness { $0.supersededResults = .counted }
-        core.readAgain(below: 2)
+        core.reread(below: 2)
         core.receive(.update(1), .update(2), .update(3), .update(4))
         core.admitAndAnswer()
         #expect(core.results.map { "\($0.command) \($0.outcome) \($0.supersededCount)" } == ["u4 accepted 1"])
