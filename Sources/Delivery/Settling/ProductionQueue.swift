@@ -30,6 +30,7 @@ package struct ProductionQueue<Item: BitwiseCopyable>: ~Copyable {
 
     /// Ends the pause after a failure if it is over. The core does this whenever time passes: while the producer has no
     /// room, no record is removed, and a pause that stayed due would wake the lane in every turn.
+    @inline(__always)
     package mutating func endPauseIfDue(now: Moment) {
         if blockedUntilMilliseconds <= now.monotonicMilliseconds { blockedUntilMilliseconds = .min }
     }

@@ -28,7 +28,9 @@ package struct StoreQueue<Ticket: BitwiseCopyable>: ~Copyable {
     }
 
     /// Ends the pauses that are over. The core does this whenever time passes: while no server is ready, the shell does
-    /// not ask for the next call, and a pause that stayed due would wake the lane in every turn.
+    /// not ask for the next call, and a pause that stayed due would wake the lane in every turn. Inlined, because
+    /// ``next(now:)`` calls it for each call of the store.
+    @inline(__always)
     package mutating func endPausesIfDue(now: Moment) {
         if blockedUntilMilliseconds <= now.monotonicMilliseconds { blockedUntilMilliseconds = .min }
         guard setAsideUntilMilliseconds <= now.monotonicMilliseconds else { return }
