@@ -92,14 +92,16 @@ extension Audiences {
             appIndex: slot.key.appIndex,
             audience: slot.identifier.bytes
         )
-        guard isRequested else { return }
-        let waitEnd = now.monotonicMilliseconds + Self.otherChannelWaitMilliseconds
-        channels[channel].channelAwaitedUntilMilliseconds = waitEnd
+        if isRequested { beginWaitForOtherChannel(channel, now: now) }
     }
 
-    /// Begins the wait for another channel again after a refusal of the keeper. Does nothing if no broadcast waits so.
-    mutating func awaitOtherChannelAgain(_ channel: UInt32, now: Moment) {
+    /// Begins the wait for another channel again after a refusal of the keeper. Does nothing if the core awaits none.
+    mutating func otherChannelRefused(_ channel: UInt32, now: Moment) {
         guard channels[channel].channelAwaitedUntilMilliseconds > now.monotonicMilliseconds else { return }
+        beginWaitForOtherChannel(channel, now: now)
+    }
+
+    private mutating func beginWaitForOtherChannel(_ channel: UInt32, now: Moment) {
         let waitEnd = now.monotonicMilliseconds + Self.otherChannelWaitMilliseconds
         channels[channel].channelAwaitedUntilMilliseconds = waitEnd
     }

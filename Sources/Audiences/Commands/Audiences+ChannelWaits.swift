@@ -95,7 +95,7 @@ extension Audiences {
     ) {
         channelAnswered(appIndex: appIndex, audience: audience, environment, .refused, now: now)
         let key = BroadcastKey(appIndex: appIndex, digest: audience, environment: environment)
-        if let channel = channelIndex[key] { awaitOtherChannelAgain(channel, now: now) }
+        if let channel = channelIndex[key] { otherChannelRefused(channel, now: now) }
     }
 
     mutating func channelAnswered(
